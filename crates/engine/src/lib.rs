@@ -120,7 +120,7 @@ pub struct Engine {
     /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
     possible: BTreeMap<muster_scheduler::Demand, u64>,
     /// Books of runs that go on, read once.
-    books: BTreeMap<u64, std::sync::Arc<muster_runbook::Book>>,
+    books: BTreeMap<u64, std::sync::Arc<muster_runbook::ParsedRunbook>>,
 }
 
 impl Engine {

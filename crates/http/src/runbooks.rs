@@ -14,7 +14,7 @@ use muster_engine::State as Site;
 use muster_model::runbook::{Run, StepAnswer};
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, Seq};
-use muster_runbook::{Book, Step, StepKind, Target, fill};
+use muster_runbook::{ParsedRunbook, Step, StepKind, Target, fill};
 use muster_server::brain::Committed;
 use muster_server::runbooks::figure;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ fn step(s: &Step, vars: &BTreeMap<String, String>) -> RunbookStep {
     }
 }
 
-fn brief(b: &Book, version: Option<u64>) -> Runbook {
+fn brief(b: &ParsedRunbook, version: Option<u64>) -> Runbook {
     Runbook {
         name: b.name.clone(),
         title: b.title.clone(),

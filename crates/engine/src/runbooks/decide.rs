@@ -11,7 +11,7 @@ use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::runbook::{BOOK_MAX, Run, RunActor, RunOutcome, WORDS_MAX};
 use muster_model::tenant::Role;
-use muster_runbook::Book;
+use muster_runbook::ParsedRunbook;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ pub(super) fn open(
     e: &Engine,
     name: &str,
     vars: &BTreeMap<String, String>,
-) -> Result<(Book, Arc<str>, Option<u64>), Refusal> {
+) -> Result<(ParsedRunbook, Arc<str>, Option<u64>), Refusal> {
     let shelf = &e.state.runbooks;
     let found = shelf.find(name).and_then(|n| Some((shelf.text(&n)?, n)));
     let ((text, version), name) = found.ok_or_else(|| no_book(name))?;

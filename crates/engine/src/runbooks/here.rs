@@ -6,14 +6,18 @@ use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::remediation::RemediationStep;
 use muster_model::runbook::StepOutcome;
-use muster_runbook::{Act, ActKind, Book, Next, StepKind};
+use muster_runbook::{Act, ActKind, Next, ParsedRunbook, StepKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first step that somebody has to take: checks are looked up, waits that are over and acts that
 /// are done already are passed. None where nothing is left to do, as of a node that was repaired and
 /// tested and is only watched.
 #[must_use]
-pub fn current_step(state: &State, book: &Book, vars: &BTreeMap<String, String>) -> Option<u32> {
+pub fn current_step(
+    state: &State,
+    book: &ParsedRunbook,
+    vars: &BTreeMap<String, String>,
+) -> Option<u32> {
     let about_node = book.needs.iter().any(|v| v == "node");
     if about_node && on_probation(state, vars) {
         return None;

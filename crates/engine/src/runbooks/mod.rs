@@ -14,7 +14,7 @@ pub use rehearse::rehearse;
 
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::runbook::Run;
-use muster_runbook::{Book, parse};
+use muster_runbook::{ParsedRunbook, parse};
 
 pub(crate) use decide::decide;
 
@@ -26,7 +26,7 @@ const LIVE_MAX: usize = 64;
 const BOOKS_MAX: usize = 256;
 
 /// The runbook that a run follows.
-pub(crate) fn read(name: &str, text: &str) -> Result<Book, Refusal> {
+pub(crate) fn read(name: &str, text: &str) -> Result<ParsedRunbook, Refusal> {
     parse(name, text).map_err(|e| {
         let hint = e.hint.clone();
         Refusal::new(RefusalCode::Invalid, e.to_string()).field("text").hint(hint)

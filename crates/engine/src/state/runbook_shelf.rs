@@ -1,7 +1,7 @@
 //! The site's own runbooks and their runs, as the log adds them up.
 
 use muster_model::runbook::{Run, SiteBook};
-use muster_runbook::{Book, parse, shelf};
+use muster_runbook::{ParsedRunbook, parse, shelf};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl RunbookShelf {
 
     /// Every runbook, by name: the site's own before those that came with Muster.
     #[must_use]
-    pub fn all(&self) -> BTreeMap<String, (Book, Option<u64>)> {
+    pub fn all(&self) -> BTreeMap<String, (ParsedRunbook, Option<u64>)> {
         let names = shelf::names().map(str::to_owned).chain(self.books.keys().cloned());
         let read = |name: String| {
             let (text, version) = self.text(&name)?;
@@ -60,7 +60,7 @@ impl RunbookShelf {
     /// Names of the runbooks that serve a failure mode or a topic: the site's own first.
     #[must_use]
     pub fn for_mode(&self, mode: &str) -> Vec<String> {
-        let serves = |b: &Book| b.modes.iter().chain(&b.topics).any(|m| m == mode);
+        let serves = |b: &ParsedRunbook| b.modes.iter().chain(&b.topics).any(|m| m == mode);
         let mut out: Vec<(bool, String)> = self
             .all()
             .into_iter()

@@ -35,7 +35,7 @@ impl Urgency {
 
 /// A runbook that was read and found sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Book {
+pub struct ParsedRunbook {
     /// Stable name.
     pub name: String,
     /// In a few words.
@@ -165,7 +165,7 @@ pub enum Next {
     Over(RunOutcome),
 }
 
-impl Book {
+impl ParsedRunbook {
     /// A step by its number.
     #[must_use]
     pub fn step(&self, no: u32) -> Option<&Step> {
