@@ -17,7 +17,7 @@ pub const WORDS_MAX: usize = 600;
 
 /// A runbook that the site wrote or changed itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SiteBook {
+pub struct SiteRunbook {
     /// The whole text.
     pub text: Arc<str>,
     /// Who applied it.

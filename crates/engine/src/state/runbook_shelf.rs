@@ -1,6 +1,6 @@
 //! The site's own runbooks and their runs, as the log adds them up.
 
-use muster_model::runbook::{Run, SiteBook};
+use muster_model::runbook::{Run, SiteRunbook};
 use muster_runbook::{ParsedRunbook, parse, shelf};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[serde(default)]
 pub struct RunbookShelf {
     /// Runbooks that the site wrote or changed.
-    pub books: BTreeMap<String, Arc<SiteBook>>,
+    pub books: BTreeMap<String, Arc<SiteRunbook>>,
     /// Runs: all that go on, and those that ended lately.
     pub runs: BTreeMap<u64, Arc<Run>>,
     /// Those that go on; derived.
