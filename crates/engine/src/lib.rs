@@ -46,7 +46,7 @@ pub use reservations::ReservationEffect;
 pub use runbooks::{current_observation, current_step, rehearse};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
-    ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, HealthBook,
+    ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, HealthState,
     KeptFault, KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats, RunbookShelf,
     SloState, State,
 };

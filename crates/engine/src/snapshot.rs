@@ -117,7 +117,7 @@ struct Stored {
     #[serde(default)]
     fault_counts: Vec<(String, FaultClass, u64)>,
     #[serde(default)]
-    health: crate::state::HealthBook,
+    health: crate::state::HealthState,
     #[serde(default, skip_serializing_if = "crate::state::RunbookShelf::is_empty")]
     runbooks: crate::state::RunbookShelf,
     #[serde(default)]

@@ -4,7 +4,7 @@ mod accounts;
 mod backlog;
 mod ended;
 mod error;
-pub(crate) mod health_book;
+pub(crate) mod health_state;
 pub(crate) mod index;
 pub(crate) mod over;
 mod runbook_shelf;
@@ -13,7 +13,7 @@ mod slo_state;
 pub(crate) mod waits;
 
 pub use error::ApplyError;
-pub use health_book::{Automation, AutomationStop, HealthBook};
+pub use health_state::{Automation, AutomationStop, HealthState};
 pub use runbook_shelf::RunbookShelf;
 pub use slo_state::{ExternalCondition, ObjectiveStatus, SloState};
 
@@ -159,7 +159,7 @@ pub struct State {
     /// How often each fault was told of, over all nodes.
     pub fault_counts: BTreeMap<(String, FaultClass), u64>,
     /// What is wrong, what is done about it, and how far that has come.
-    pub health: HealthBook,
+    pub health: HealthState,
     /// The site's own runbooks, and runs.
     pub runbooks: RunbookShelf,
     /// Objectives, what was counted, and who is notified.
