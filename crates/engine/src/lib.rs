@@ -47,8 +47,8 @@ pub use runbooks::{current_observation, current_step, rehearse};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
     ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, HealthState,
-    KeptFault, KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats, RunbookShelf,
-    SloState, State,
+    KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats, RunbookShelf, SloState, State,
+    StoredFault,
 };
 
 use muster_model::command::{Answer, Refusal, Request};

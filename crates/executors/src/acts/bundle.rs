@@ -1,7 +1,7 @@
 //! What a ticket carries: everything that whoever repairs the node, or takes a part back, asks for.
 //! Jobs are named by number only: a ticket may leave the house.
 
-use muster_engine::{KeptFault, State};
+use muster_engine::{State, StoredFault};
 use muster_health::modes;
 use muster_model::finding::{Finding, Incident};
 use muster_model::ids::AttemptKey;
@@ -83,7 +83,7 @@ pub(super) struct Bundle {
     finding: Option<Arc<Finding>>,
     incident: Option<Arc<Incident>>,
     other_findings: Vec<Arc<Finding>>,
-    faults: Vec<Arc<KeptFault>>,
+    faults: Vec<Arc<StoredFault>>,
     qualification: Option<Arc<Qualified>>,
     jobs_hit: Vec<AffectedAttempt>,
     timeline: Vec<Moment>,
