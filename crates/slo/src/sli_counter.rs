@@ -2,8 +2,8 @@
 //!
 //! Each record is shown twice: [`SliCounter::before`] it is applied, when a job still is what it
 //! was, and [`SliCounter::after`], when a node is what it became. Both only read. What is bad
-//! because it took too long counts at the moment its time was up, not when it was over at last: so a job that waits
-//! for a day does not look good until then ([`SliCounter::tail`]), and counts once.
+//! because it took too long counts at the moment its time was up, not when it was over at last: so
+//! a job that waits for a day does not look good until then ([`SliCounter::tail`]), and counts once.
 
 use crate::fleet::Fleet;
 use crate::ledger::{Count, Ledger, SERIES_MAX, Series};
