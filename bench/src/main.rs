@@ -78,7 +78,7 @@ struct Options {
     /// health: so many faults and as many look-alikes, in a run of that length.
     #[arg(long)]
     faults: Option<u32>,
-    /// health: keep the truth and what was found in this directory.
+    /// health: keep the ground truth and what was found in this directory.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// pressure: seconds under load.

@@ -111,10 +111,11 @@ export async function walkDesign({ chromium, check, must, until, placed }) {
     'the executive page answers in the order that is asked, each number with its definition',
     async () => {
       await p.goto(`${base}/executive`);
-      await p.getByRole('heading', { name: 'Are we earning?' }).waitFor();
+      await p.getByRole('heading', { name: 'Is the fleet used?' }).waitFor();
       const questions = await p.locator('.answer > h2').allTextContents();
       must(
-        questions.join() === 'Are we earning?,Are we reliable?,Will it last?,What did incidents cost?',
+        questions.join() ===
+          'Is the fleet used?,Are we reliable?,Is there enough capacity?,What did incidents cost?',
         questions.join(),
       );
       const tiles = await p.locator('.answer .tile').count();

@@ -49,7 +49,7 @@ pub(crate) enum RunMode {
         /// Only these kinds; all when empty.
         #[serde(default)]
         only: Vec<String>,
-        /// Where the truth is written, one JSON object a line.
+        /// Where the ground truth is written, one JSON object a line.
         truth: PathBuf,
     },
     /// Many nodes that signal at random.

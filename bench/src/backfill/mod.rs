@@ -87,12 +87,12 @@ fn lived(what: &str, log: &Log, jobs: &[Job], policy: &SitePolicy) -> Result<Out
     let nodes = log.rules.machine / log.rules.node;
     let o = run_log(jobs, nodes, policy);
     eprintln!(
-        "  {what}: mean {:.3}, max {:.1}, longest wait {} s, reserved starts {} made {} kept {} broken, \
-         {} cycles",
+        "  {what}: mean {:.3}, max {:.1}, longest wait {} s, reserved starts {} made {} met \
+         {} not met, {} cycles",
         o.mean, o.max, o.longest_wait_s, o.reserved, o.kept, o.broken, o.cycles
     );
     ensure!(o.broken == 0, "{what}: {} reserved starts were broken", o.broken);
-    ensure!(o.kept == o.reserved, "{what}: {} of {} reserved starts kept", o.kept, o.reserved);
+    ensure!(o.kept == o.reserved, "{what}: {} of {} reserved starts met", o.kept, o.reserved);
     Ok(o)
 }
 
@@ -174,7 +174,7 @@ fn bars(report: &mut Report, found: &[Outcome]) {
     let near = (easy.mean / EASY_MEAN - 1.0).abs() <= 0.01;
     report.note(format!("easy within 1% of {EASY_MEAN}: {}", verdict(near)));
     report.note(format!(
-        "default at most 66 with every reserved start kept: {}",
+        "default at most 66 with every reserved start met: {}",
         verdict(default.mean <= 66.0 && default.broken == 0)
     ));
     report.note(format!(

@@ -64,7 +64,7 @@ impl GroundTruth {
         let mut life = GroundTruth::default();
         for line in text.lines() {
             match serde_json::from_str(line)
-                .with_context(|| format!("a line of the truth: {line}"))?
+                .with_context(|| format!("a line of the ground truth: {line}"))?
             {
                 Line::Tick { clock } => life.ticks.push(clock),
                 // What was never shown to anybody is not asked for.

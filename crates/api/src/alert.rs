@@ -19,7 +19,7 @@ pub struct Alert {
     pub state: String,
     /// What it was concluded from.
     pub topic: Topic,
-    /// How soon somebody has to look.
+    /// How soon somebody has to act.
     pub urgency: Urgency,
     /// In a sentence.
     pub summary: String,
@@ -49,7 +49,7 @@ pub struct Alert {
     pub raised_at: Timestamp,
     /// When it last changed.
     pub changed_at: Timestamp,
-    /// The silence that keeps it quiet.
+    /// The silence that matches it.
     pub silenced: Option<String>,
     /// How often it was escalated because nobody acknowledged it.
     pub level: u32,

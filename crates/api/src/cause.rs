@@ -22,7 +22,7 @@ pub struct OpenCause {
     pub summary: String,
     /// How bad the worst of its findings, incidents and breakers is; null where there are none.
     pub severity: Option<Severity>,
-    /// How soon somebody has to look; null where no alert is open.
+    /// How soon somebody has to act; null where no alert is open.
     pub urgency: Option<Urgency>,
     /// When it began.
     pub since: Timestamp,

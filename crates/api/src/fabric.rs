@@ -118,7 +118,7 @@ pub enum FabricNodeHealth {
     Good,
     /// Slow also with a node that is good.
     Slow,
-    /// Slow, and nobody to tell whose fault it is.
+    /// Slow, and it is not known which node causes it.
     Undecided,
     /// Not tested.
     Skipped,
@@ -131,7 +131,7 @@ pub struct FabricNode {
     /// Its name, unique in the site.
     pub name: String,
     /// Its status.
-    pub standing: FabricNodeHealth,
+    pub health: FabricNodeHealth,
     /// Why, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,

@@ -380,7 +380,7 @@ pub struct FailureMode {
     pub steps: Vec<Action>,
     /// How work leaves.
     pub leave: Leave,
-    /// The drill that practises it.
+    /// The drill for it.
     pub drill: String,
     /// What a false alarm costs.
     pub false_alarm: String,

@@ -54,7 +54,7 @@ pub struct FleetReport {
     /// The log was read to its end. False for a while after a server's start on a long log.
     pub complete: bool,
     /// All rows together.
-    pub total: FleetFigures,
+    pub total: FleetMetrics,
     /// Hours or days, oldest first.
     pub rows: Vec<FleetRow>,
     /// All rows together by project, the most GPU time first.
@@ -75,7 +75,7 @@ pub struct FleetRow {
     pub to: Timestamp,
     /// What happened in that time.
     #[serde(flatten)]
-    pub figures: FleetFigures,
+    pub metrics: FleetMetrics,
 }
 
 /// The jobs of one project.
@@ -86,13 +86,13 @@ pub struct FleetProject {
     pub name: String,
     /// Its numbers. Those of the fleet itself are null.
     #[serde(flatten)]
-    pub figures: FleetFigures,
+    pub metrics: FleetMetrics,
 }
 
 /// What happened in some time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct FleetFigures {
+pub struct FleetMetrics {
     /// Where GPU time went; `queued` is waited for, `held` is kept from starting by a person, and
     /// `restarting` holds GPUs only in part. The other parts with `restarting_waiting_gpu_seconds` taken off are `allocated_gpu_seconds`.
     pub gpu_seconds: GpuParts,

@@ -264,7 +264,7 @@ pub struct Checkpoint {
     pub path: Option<String>,
     /// How large, in bytes.
     pub bytes: Option<u64>,
-    /// How long the job stood still for it, in milliseconds.
+    /// How long the job was blocked by it, in milliseconds.
     pub blocked_ms: Option<u64>,
     /// When it was reported.
     pub at: Timestamp,

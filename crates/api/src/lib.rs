@@ -67,7 +67,7 @@ pub use finding::{
     Incident, IncidentList, IncidentNote, ReasonRequest,
 };
 pub use fleet::{
-    CapacityForecast, FleetAttribution, FleetFigures, FleetJobs, FleetProject, FleetQuery,
+    CapacityForecast, FleetAttribution, FleetJobs, FleetMetrics, FleetProject, FleetQuery,
     FleetReport, FleetRow, FleetSku, FleetStep,
 };
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
@@ -127,7 +127,7 @@ pub use time::Timestamp;
 pub use whatif::WhatIf;
 
 pub use muster_model::whatif::{
-    WhatIfAnswer, WhatIfEstimate, WhatIfFigure, WhatIfStart, WhatIfUnit,
+    WhatIfAnswer, WhatIfEstimate, WhatIfMetric, WhatIfStart, WhatIfUnit,
 };
 
 use serde::{Deserialize, Serialize};
@@ -154,7 +154,7 @@ pub enum Kind {
     Explanation,
     /// Where a job's time went.
     JobReport,
-    /// The last minutes of a job in figures.
+    /// The last minutes of a job in metrics.
     JobTelemetry,
     /// What became of all GPUs.
     FleetReport,

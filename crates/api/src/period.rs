@@ -3,7 +3,7 @@
 
 pub use muster_model::calendar::Period as PeriodKind;
 
-use crate::{CapacityForecast, CauseCount, FleetFigures, FleetProject, FleetSku, Kind, Timestamp};
+use crate::{CapacityForecast, CauseCount, FleetMetrics, FleetProject, FleetSku, Kind, Timestamp};
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use serde::{Deserialize, Serialize};
@@ -42,9 +42,9 @@ pub struct PeriodReport {
     /// The log was read to its end.
     pub complete: bool,
     /// What became of all GPUs.
-    pub fleet: FleetFigures,
+    pub fleet: FleetMetrics,
     /// The same of the week or month before; null when nothing is known of it.
-    pub before: Option<FleetFigures>,
+    pub before: Option<FleetMetrics>,
     /// By project, the most GPU time first.
     pub projects: Vec<FleetProject>,
     /// The objectives, and how they were met in this time.

@@ -275,8 +275,8 @@ pub struct RemediationsQuery {
 pub struct RunsQuery {
     /// Only active ones (`true`) or ended ones (`false`); all when absent.
     pub open: Option<bool>,
-    /// Only of this book.
-    pub book: Option<String>,
+    /// Only of this runbook.
+    pub runbook: Option<String>,
     /// Only about this node.
     pub node: Option<String>,
     /// At most so many.

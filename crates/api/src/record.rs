@@ -58,7 +58,7 @@ pub struct IncidentImpact {
     pub jobs: Vec<u64>,
     /// Projects they belong to: whom to notify.
     pub projects: Vec<String>,
-    /// How often somebody was called.
+    /// How often somebody was paged.
     pub pages: u32,
 }
 

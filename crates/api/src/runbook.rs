@@ -19,7 +19,7 @@ pub struct Runbook {
     pub modes: Vec<String>,
     /// What else it serves.
     pub topics: Vec<String>,
-    /// How soon somebody has to look: `page`, `today` or `ticket`.
+    /// How soon somebody has to act: `page`, `today` or `ticket`.
     pub urgency: String,
     /// Who maintains it.
     pub owner: String,
@@ -75,7 +75,7 @@ pub struct RunbookChoice {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookList {
-    /// The books, by name.
+    /// The runbooks, by name.
     pub items: Vec<Runbook>,
     /// Always null: there are few.
     pub cursor: Option<String>,
@@ -108,11 +108,11 @@ pub struct StartRunbook {
 pub struct RunbookRun {
     /// Its number, as text: that of the record that began it.
     pub id: String,
-    /// Name of the book.
-    pub book: String,
-    /// Title of the book.
+    /// Name of the runbook.
+    pub runbook: String,
+    /// Title of the runbook.
     pub title: String,
-    /// `going`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`.
+    /// `running`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`.
     pub state: String,
     /// Who began it.
     pub by: String,
@@ -144,7 +144,7 @@ pub struct RunbookRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookStepDone {
-    /// The step's number in the book, from 1.
+    /// The step's number in the runbook, from 1.
     pub step: u32,
     /// What it is about.
     pub title: String,

@@ -1,4 +1,4 @@
-//! The last minutes of a job in figures, rank beside rank.
+//! The last minutes of a job in metrics, each rank with the others.
 
 use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,7 @@ pub struct GpuLine {
     pub gpu: u32,
     /// One list by metric, each with one mean by stretch; an empty list where the device does not
     /// report that metric.
-    pub figures: Vec<Vec<Option<f32>>>,
+    pub metrics: Vec<Vec<Option<f32>>>,
 }
 
 /// The least, the median and the most, by stretch.
@@ -111,7 +111,7 @@ pub struct TelemetryBand {
     /// The least value of each stretch.
     pub low: Vec<Option<f32>>,
     /// As many are above as below.
-    pub middle: Vec<Option<f32>>,
+    pub median: Vec<Option<f32>>,
     /// The greatest value of each stretch.
     pub high: Vec<Option<f32>>,
 }

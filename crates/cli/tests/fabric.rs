@@ -11,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 static ONE: Mutex<()> = Mutex::new(());
 
 /// Names of the nodes that stand so after a test.
-fn nodes(test: &serde_json::Value, standing: &str) -> Vec<String> {
+fn nodes(test: &serde_json::Value, health: &str) -> Vec<String> {
     let all = test["nodes"].as_array().cloned().unwrap_or_default();
-    let so = all.iter().filter(|n| n["standing"] == standing);
+    let so = all.iter().filter(|n| n["health"] == health);
     so.filter_map(|n| n["name"].as_str().map(str::to_owned)).collect()
 }
 

@@ -49,10 +49,10 @@ impl Client {
 
     /// Runs, newest first.
     pub async fn runbook_runs(&self, query: &RunsQuery) -> Result<RunbookRunList, ClientError> {
-        let RunsQuery { open, book, node, limit, cursor } = query.clone();
+        let RunsQuery { open, runbook, node, limit, cursor } = query.clone();
         let call = self.get(&["v1", "runbook-runs"]).query(&[
             ("open", open.map(|o| o.to_string())),
-            ("book", book),
+            ("runbook", runbook),
             ("node", node),
             ("limit", limit.map(|n| n.to_string())),
             ("cursor", cursor),

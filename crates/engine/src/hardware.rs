@@ -1,6 +1,6 @@
 //! What nodes told of their hardware, folded in: faults, and tests that go on and come to an end.
 
-use crate::state::{ApplyError, KeptFault, State};
+use crate::state::{ApplyError, State, StoredFault};
 use muster_model::event::{Event, Record};
 use muster_model::fault::ObservedFault;
 use muster_model::names::NodeName;
@@ -56,7 +56,7 @@ impl State {
         }
         let n = self.fault_counts.entry(kind).or_default();
         *n = n.saturating_add(fault.count);
-        let kept = KeptFault {
+        let kept = StoredFault {
             seq: r.seq,
             at: r.at,
             node: node.clone(),

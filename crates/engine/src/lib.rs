@@ -46,9 +46,9 @@ pub use reservations::ReservationEffect;
 pub use runbooks::{current_observation, current_step, rehearse};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
-    ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, HealthBook,
-    KeptFault, KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats, RunbookShelf,
-    SloState, State,
+    ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, HealthState,
+    KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats, RunbookShelf, SloState, State,
+    StoredFault,
 };
 
 use muster_model::command::{Answer, Refusal, Request};
@@ -120,7 +120,7 @@ pub struct Engine {
     /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
     possible: BTreeMap<muster_scheduler::Demand, u64>,
     /// Books of runs that go on, read once.
-    books: BTreeMap<u64, std::sync::Arc<muster_runbook::Book>>,
+    books: BTreeMap<u64, std::sync::Arc<muster_runbook::ParsedRunbook>>,
 }
 
 impl Engine {

@@ -10,7 +10,7 @@ mod parts;
 
 use crate::state::index::Index;
 use crate::state::{
-    BookedReservation, KeptFault, KeyEntry, LogGeneration, ReservedStartStats, State,
+    BookedReservation, KeyEntry, LogGeneration, ReservedStartStats, State, StoredFault,
 };
 use muster_model::fault::FaultClass;
 use muster_model::ids::{Epoch, Seq, SiteId};
@@ -113,11 +113,11 @@ struct Stored {
     #[serde(default)]
     exposure: muster_health::Exposure,
     #[serde(default)]
-    faults: Vec<Arc<KeptFault>>,
+    faults: Vec<Arc<StoredFault>>,
     #[serde(default)]
     fault_counts: Vec<(String, FaultClass, u64)>,
     #[serde(default)]
-    health: crate::state::HealthBook,
+    health: crate::state::HealthState,
     #[serde(default, skip_serializing_if = "crate::state::RunbookShelf::is_empty")]
     runbooks: crate::state::RunbookShelf,
     #[serde(default)]

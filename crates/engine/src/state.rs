@@ -4,7 +4,7 @@ mod accounts;
 mod backlog;
 mod ended;
 mod error;
-pub(crate) mod health_book;
+pub(crate) mod health_state;
 pub(crate) mod index;
 pub(crate) mod over;
 mod runbook_shelf;
@@ -13,7 +13,7 @@ mod slo_state;
 pub(crate) mod waits;
 
 pub use error::ApplyError;
-pub use health_book::{Automation, AutomationStop, HealthBook};
+pub use health_state::{Automation, AutomationStop, HealthState};
 pub use runbook_shelf::RunbookShelf;
 pub use slo_state::{ExternalCondition, ObjectiveStatus, SloState};
 
@@ -54,7 +54,7 @@ pub struct KeyEntry {
 
 /// A fault that a node told of, as it is remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptFault {
+pub struct StoredFault {
     /// Sequence number of the record that told it.
     pub seq: Seq,
     /// When it was written down.
@@ -155,11 +155,11 @@ pub struct State {
     /// How long gangs ran on how many nodes, and how often hardware interrupted them.
     pub exposure: muster_health::Exposure,
     /// The last faults of each node, in the order they were told.
-    pub faults: BTreeMap<Seq, Arc<KeptFault>>,
+    pub faults: BTreeMap<Seq, Arc<StoredFault>>,
     /// How often each fault was told of, over all nodes.
     pub fault_counts: BTreeMap<(String, FaultClass), u64>,
     /// What is wrong, what is done about it, and how far that has come.
-    pub health: HealthBook,
+    pub health: HealthState,
     /// The site's own runbooks, and runs.
     pub runbooks: RunbookShelf,
     /// Objectives, what was counted, and who is notified.
@@ -205,7 +205,7 @@ impl State {
     }
 
     /// What a node told of lately, newest first.
-    pub fn faults_of<'a>(&'a self, node: &NodeName) -> impl Iterator<Item = &'a Arc<KeptFault>> {
+    pub fn faults_of<'a>(&'a self, node: &NodeName) -> impl Iterator<Item = &'a Arc<StoredFault>> {
         let here = self.index.faults.get(node).into_iter().flatten().rev();
         here.filter_map(|seq| self.faults.get(seq))
     }

@@ -440,7 +440,7 @@ fn what_is_done_is_not_advised_again() {
         muster_runbook::parse(name, text).expect("it is sound")
     };
     let (lost, hot) = (book("gpu-off-bus"), book("power-brake"));
-    let at = |w: &World, b: &muster_runbook::Book| {
+    let at = |w: &World, b: &muster_runbook::ParsedRunbook| {
         let no = current_step(w.engine.state(), b, &vars(1))?;
         b.step(no).map(|s| s.title.clone())
     };

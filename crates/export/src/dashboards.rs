@@ -475,7 +475,7 @@ fn debug() -> Dashboard {
                         "Detectors",
                         "Rows accepted and dropped, a second.",
                         &[
-                            ("sum(rate(muster_watch_taken_total[5m]))", "taken"),
+                            ("sum(rate(muster_watch_accepted_total[5m]))", "accepted"),
                             ("sum(rate(muster_watch_dropped_total[5m]))", "dropped"),
                         ],
                     ),

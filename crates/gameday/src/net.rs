@@ -57,7 +57,7 @@ impl Net {
         self.lay().await?;
         self.start().await?;
         let before = self.test(&["--rounds", "all", "--seconds", "1"]).await?;
-        let good = |n: &&Value| n["standing"] == "good";
+        let good = |n: &&Value| n["health"] == "good";
         let well = before["nodes"].as_array().map_or(0, |n| n.iter().filter(good).count());
         if well != NODES {
             return Err(Fail::failed(format!("{well} of {NODES} links were healthy at the start")));

@@ -23,7 +23,7 @@ pub struct ModeEntry {
     pub steps: &'static [Action],
     /// How work leaves.
     pub leave: Leave,
-    /// The drill that practises it, or `none: ` and why there is none.
+    /// The drill for it, or `none: ` and why there is none.
     pub drill: &'static str,
     /// What a false alarm costs.
     pub false_alarm: &'static str,
@@ -251,7 +251,7 @@ pub const MODES: &[ModeEntry] = &[
         detector: "several nodes that failed under the same job",
         steps: &[Watch], leave: Now, drill: "node-killer",
         false_alarm: "the job is held until somebody inspects it",
-        runbook: "Run it on one node that is expendable." },
+        runbook: "Run it on one node that nothing else needs." },
     ModeEntry { code: FailureMode::OOM.code(), title: "A program ran out of memory", class: Application, severity: Info,
         detector: "the error that the kernel or the driver reports",
         steps: &[Watch], leave: Finish, drill: "oom",

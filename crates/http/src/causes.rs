@@ -19,7 +19,7 @@ use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::remediation::RemediationStep;
 use muster_model::units::Time;
-use muster_runbook::{Book, fill, parse};
+use muster_runbook::{ParsedRunbook, fill, parse};
 use muster_slo::causes::CauseGroup;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,7 +207,7 @@ fn jobs_on(s: &Site, caller: &Caller, nodes: &BTreeSet<&NodeName>) -> Vec<CauseJ
 struct Books<'a> {
     site: &'a Site,
     whole: bool,
-    known: BTreeMap<String, Option<Book>>,
+    known: BTreeMap<String, Option<ParsedRunbook>>,
 }
 
 impl Books<'_> {

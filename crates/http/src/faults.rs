@@ -7,21 +7,21 @@ use super::{App, answer, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{Fault, FaultList, FaultsQuery};
-use muster_engine::KeptFault;
+use muster_engine::StoredFault;
 use muster_model::names::{NameError, NodeName};
 use muster_model::{JobId, Seq};
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// May this caller see it? Tenants see what hit their own jobs.
-pub(crate) fn sees(caller: &Caller, f: &KeptFault) -> bool {
+pub(crate) fn sees(caller: &Caller, f: &StoredFault) -> bool {
     match &f.project {
         Some(p) => caller.sees(p),
         None => caller.actor.project.is_none(),
     }
 }
 
-pub(crate) fn view(f: &KeptFault) -> Fault {
+pub(crate) fn view(f: &StoredFault) -> Fault {
     Fault::of(f.node.as_str(), f.at, &f.fault)
 }
 
@@ -48,13 +48,13 @@ pub(crate) async fn list(
     if q.job.is_some_and(|j| i64::try_from(j).is_err()) {
         return Err(Failure::bad("no job has so large a number").field("job"));
     }
-    let fits = |f: &Arc<KeptFault>| {
+    let fits = |f: &Arc<StoredFault>| {
         q.code.as_ref().is_none_or(|c| f.fault.code == *c)
             && q.job.is_none_or(|j| f.fault.attempt.is_some_and(|a| a.job == JobId(j)))
             && below.is_none_or(|b| f.seq < b)
             && sees(&caller, f)
     };
-    let (seq, mut found): (Seq, Vec<Arc<KeptFault>>) = app.brain().read(|s| {
+    let (seq, mut found): (Seq, Vec<Arc<StoredFault>>) = app.brain().read(|s| {
         let found = match &node {
             Some(n) => s.faults_of(n).filter(|f| fits(f)).take(limit + 1).cloned().collect(),
             None => {

@@ -7,14 +7,14 @@ use super::{App, admin, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
-    CapacityForecast, FleetFigures, FleetJobs, FleetProject, FleetQuery, FleetReport, FleetRow,
+    CapacityForecast, FleetJobs, FleetMetrics, FleetProject, FleetQuery, FleetReport, FleetRow,
     FleetSku, FleetStep, Kind, Timestamp,
 };
 use muster_metering::{CapacityReached, Forecast, Row, Step, Supply, TelemetryTotals, Work};
 use muster_model::job::AttributionCounts;
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
-use muster_server::metering::FleetFigures as Figures;
+use muster_server::metering::FleetUsage;
 use std::collections::BTreeMap;
 
 /// How far back a report goes that does not say.
@@ -48,12 +48,12 @@ pub(crate) async fn report(
         (q.from.map_or(to - BACK, |t| t.0), to)
     };
     let name = project.as_ref().map(ToString::to_string);
-    let figures = app.agents().metering().fleet(span, step, name.as_deref()).await;
-    let report = fleet_report_body(&figures, q.step, name, whole);
+    let usage = app.agents().metering().fleet(span, step, name.as_deref()).await;
+    let report = fleet_report_body(&usage, q.step, name, whole);
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
 }
 
-/// Whole figures of a size that a float holds well enough.
+/// Whole numbers of a size that a float holds well enough.
 #[allow(clippy::cast_precision_loss)]
 fn float(v: u128) -> f64 {
     v as f64
@@ -71,14 +71,14 @@ fn share(millionths: Option<u32>) -> Option<f64> {
     millionths.map(|v| f64::from(v) / 1e6)
 }
 
-fn figures(w: &Work, supply: Option<&Supply>, seen: &TelemetryTotals) -> FleetFigures {
+fn fleet_metrics(w: &Work, supply: Option<&Supply>, seen: &TelemetryTotals) -> FleetMetrics {
     let out = |s: &Supply| {
         s.out
             .iter()
             .map(|(c, v)| (c.word().to_owned(), gpu_seconds(*v)))
             .collect::<BTreeMap<_, _>>()
     };
-    FleetFigures {
+    FleetMetrics {
         gpu_seconds: super::report::gpu(&w.parts()),
         allocated_gpu_seconds: gpu_seconds(w.held.total()),
         restarting_waiting_gpu_seconds: gpu_seconds(w.back),
@@ -118,7 +118,7 @@ fn all(row: &Row) -> Supply {
 }
 
 pub(super) fn fleet_report_body(
-    f: &Figures,
+    f: &FleetUsage,
     step: FleetStep,
     project: Option<String>,
     whole: bool,
@@ -136,16 +136,16 @@ pub(super) fn fleet_report_body(
     let row = |r: &Row| FleetRow {
         from: r.from.into(),
         to: r.to.into(),
-        figures: match whole {
-            true => figures(&r.work, Some(&all(r)), &r.seen),
-            false => figures(&r.work, None, &none),
+        metrics: match whole {
+            true => fleet_metrics(&r.work, Some(&all(r)), &r.seen),
+            false => fleet_metrics(&r.work, None, &none),
         },
     };
     let mut projects: Vec<(&String, &Work)> = f.report.projects.iter().collect();
     projects.sort_by_key(|(name, w)| (std::cmp::Reverse(w.held.total()), *name));
     let project_row = |(name, w): (&String, &Work)| FleetProject {
         name: name.clone(),
-        figures: figures(w, None, &none),
+        metrics: fleet_metrics(w, None, &none),
     };
     FleetReport {
         kind: Kind::FleetReport,
@@ -157,8 +157,8 @@ pub(super) fn fleet_report_body(
         telemetry_since: f.seen_since.filter(|_| whole).map(Into::into),
         complete: f.complete,
         total: match whole {
-            true => figures(&work, Some(&supply), &seen),
-            false => figures(&work, None, &none),
+            true => fleet_metrics(&work, Some(&supply), &seen),
+            false => fleet_metrics(&work, None, &none),
         },
         rows: rows.iter().map(row).collect(),
         projects: projects.into_iter().map(project_row).collect(),
@@ -167,7 +167,7 @@ pub(super) fn fleet_report_body(
     }
 }
 
-fn inventory(f: &Figures) -> Vec<FleetSku> {
+fn inventory(f: &FleetUsage) -> Vec<FleetSku> {
     let sku = |(sku, hows): (&String, &BTreeMap<_, u64>)| {
         let out = hows.iter().filter_map(|(how, n): (&Option<muster_model::slo::Cause>, _)| {
             how.map(|cause| (cause.word().to_owned(), *n))

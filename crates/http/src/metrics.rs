@@ -259,10 +259,10 @@ fn watch_metrics(h: &HealthStats, out: &mut Registry) {
     let name = "fault_quarantine_node_mtbi_seconds";
     let help = "Time that a node was in service before it was taken out.";
     out.histogram(name, help).times(&[], &h.between);
-    let help = "Time of one look at everything reported.";
-    out.histogram("muster_watch_look_seconds", help).times(&[], &h.look);
+    let help = "Time of one evaluation of everything reported.";
+    out.histogram("muster_watch_evaluation_seconds", help).times(&[], &h.look);
     for (name, help, n) in [
-        ("muster_watch_taken_total", "Rows, steps and heartbeats that were accepted.", h.taken),
+        ("muster_watch_accepted_total", "Rows, steps and heartbeats that were accepted.", h.taken),
         ("muster_watch_dropped_total", "Those that found no space.", h.dropped),
         ("muster_watch_findings_reported_total", "Findings reported to the log.", h.told),
         (

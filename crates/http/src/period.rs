@@ -1,4 +1,4 @@
-//! What a week or a month was like: the fleet's figures beside those of the time before, what
+//! What a week or a month was like: the fleet's metrics compared with those of the time before, what
 //! the objectives were and which were met, what broke, and what is to be looked at.
 
 use super::auth::Reader;
@@ -46,10 +46,10 @@ pub(crate) async fn report(
     let now = app.brain().now();
     let (from, end) = q.period.back(now, back);
     let metering = app.agents().metering();
-    let figures = metering.fleet(|_| (from, end), Step::Day, None).await;
+    let usage = metering.fleet(|_| (from, end), Step::Day, None).await;
     let before = q.period.back(now, back + 1);
     let before = metering.fleet(|_| before, Step::Day, None).await;
-    let fleet = fleet_report_body(&figures, FleetStep::Day, None, true);
+    let fleet = fleet_report_body(&usage, FleetStep::Day, None, true);
     let before = fleet_report_body(&before, FleetStep::Day, None, true);
     let to = end.min(now);
     let (seq, report) = app.brain().read(|s| {

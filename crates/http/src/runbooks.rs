@@ -1,4 +1,4 @@
-//! Runbooks over HTTP: the books, runs of them, and what a run would do.
+//! Runbooks over HTTP: the runbooks, runs of them, and what a run would do.
 
 use super::auth::{OperatorWriter, Reader, SiteUserWriter, SiteWriter, Writer};
 use super::error::{Failure, Reply};
@@ -14,7 +14,7 @@ use muster_engine::State as Site;
 use muster_model::runbook::{Run, StepAnswer};
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, Seq};
-use muster_runbook::{Book, Step, StepKind, Target, fill};
+use muster_runbook::{ParsedRunbook, Step, StepKind, Target, fill};
 use muster_server::brain::Committed;
 use muster_server::runbooks::figure;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ fn step(s: &Step, vars: &BTreeMap<String, String>) -> RunbookStep {
     }
 }
 
-fn brief(b: &Book, version: Option<u64>) -> Runbook {
+fn brief(b: &ParsedRunbook, version: Option<u64>) -> Runbook {
     Runbook {
         name: b.name.clone(),
         title: b.title.clone(),
@@ -103,7 +103,7 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
     let state = match (&r.ended, &r.waits) {
         (Some(e), _) => e.outcome.word(),
         (None, Some(_)) => "waiting",
-        (None, None) => "going",
+        (None, None) => "running",
     };
     let done = r.done.iter().map(|d| RunbookStepDone {
         step: d.step,
@@ -120,7 +120,7 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
     let here = book.as_ref().and_then(|b| b.step(r.step)).filter(|_| open);
     RunbookRun {
         id: r.id.to_string(),
-        book: r.book.clone(),
+        runbook: r.book.clone(),
         title: book.as_ref().map(|b| b.title.clone()).unwrap_or_default(),
         state: state.into(),
         by: r.by.name.clone(),
@@ -175,7 +175,7 @@ pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Repl
 /// Get a runbook with its steps.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/runbooks/{name}", tag = "runbooks",
     params(("name" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "The book.", body = Runbook))))]
+    responses((status = 200, description = "The runbook.", body = Runbook))))]
 pub(crate) async fn get(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -190,7 +190,7 @@ pub(crate) async fn get(
 /// Write a runbook of the site's own, or change one. It replaces one that came with Muster.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/runbooks/{name}", tag = "runbooks", request_body = SetRunbook,
     params(("name" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "The book.", body = Runbook))))]
+    responses((status = 200, description = "The runbook.", body = Runbook))))]
 pub(crate) async fn set(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,
@@ -278,7 +278,7 @@ pub(crate) async fn runs(
     let (seq, items, cursor) = app.brain().read(|s| {
         let fits = |r: &Arc<Run>| {
             q.open.is_none_or(|o| o == r.ended.is_none())
-                && q.book.as_ref().is_none_or(|b| r.book == *b)
+                && q.runbook.as_ref().is_none_or(|b| r.book == *b)
                 && q.node.as_ref().is_none_or(|n| r.vars.get("node") == Some(n))
         };
         let (found, cursor) = paging::newest("runs", &s.runbooks.runs, (limit, below), fits);

@@ -86,13 +86,13 @@ impl Means {
     }
 }
 
-/// The least, the middle and the most of many lines, by stretch.
+/// The least, the median and the most of many lines, by stretch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Band {
     /// The least value of each stretch.
     pub low: Vec<Option<f32>>,
     /// As many are above as below.
-    pub middle: Vec<Option<f32>>,
+    pub median: Vec<Option<f32>>,
     /// The greatest value of each stretch.
     pub high: Vec<Option<f32>>,
 }
@@ -130,7 +130,7 @@ impl BandBuilder {
                 (Some(least), Some(*mid), Some(most))
             };
             out.low.push(low);
-            out.middle.push(mid);
+            out.median.push(mid);
             out.high.push(high);
         }
         out
@@ -296,7 +296,7 @@ mod tests {
             c.add(&line);
         }
         let band = c.band();
-        assert_eq!((band.low[0], band.middle[0], band.high[0]), (Some(1.0), Some(5.0), Some(9.0)));
-        assert_eq!((band.low[1], band.high[1], band.middle[2]), (Some(2.0), Some(2.0), None));
+        assert_eq!((band.low[0], band.median[0], band.high[0]), (Some(1.0), Some(5.0), Some(9.0)));
+        assert_eq!((band.low[1], band.high[1], band.median[2]), (Some(2.0), Some(2.0), None));
     }
 }

@@ -21,7 +21,7 @@ pub const MEMBERS_MAX: usize = 64;
 pub const ROUTING_MAX: usize = 200;
 const TEXT_MAX: usize = 1000;
 
-/// How soon somebody has to look. Ordered: a later one is more urgent.
+/// How soon somebody has to act. Ordered: a later one is more urgent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -109,7 +109,7 @@ pub struct Condition {
     pub kind: String,
     /// What it is about.
     pub entity: Entity,
-    /// How soon somebody has to look.
+    /// How soon somebody has to act.
     pub urgency: Urgency,
     /// In a sentence.
     pub summary: String,
@@ -211,7 +211,7 @@ pub struct Alert {
     /// What the cause is part of, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<Entity>,
-    /// How soon somebody has to look: the most urgent of its conditions.
+    /// How soon somebody has to act: the most urgent of its conditions.
     pub urgency: Urgency,
     /// Its state.
     pub state: AlertState,
@@ -250,7 +250,7 @@ pub struct Alert {
     /// Since when it is not silenced; none while it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loud_since: Option<Time>,
-    /// The silence that keeps it quiet.
+    /// The silence that matches it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub silenced: Option<Label>,
@@ -311,7 +311,7 @@ pub struct Matcher {
 /// What a matcher looks at.
 #[derive(Debug, Clone, Copy)]
 pub struct MatcherInput<'a> {
-    /// How soon somebody has to look.
+    /// How soon somebody has to act.
     pub urgency: Urgency,
     /// What it was concluded from.
     pub topic: Topic,

@@ -747,7 +747,7 @@ pub enum Event {
         /// The alert as it was opened.
         alert: Box<Alert>,
     },
-    /// More is known of it, it became louder or quieter, or it was passed on.
+    /// More is known of it, its urgency or its silence changed, or it was escalated.
     AlertChanged {
         /// How it is now.
         alert: Box<Alert>,

@@ -579,7 +579,7 @@ pub struct Checkpoint {
     /// Its size in bytes, if the job said it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// How long the job stood still for it, in milliseconds.
+    /// How long the job was blocked by it, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_ms: Option<u64>,
     /// When it was reported.

@@ -124,7 +124,7 @@ pub struct Reliability {
     pub failures_per_million_node_days: u32,
     /// The assumption weighs as much as so many failures that were seen.
     pub weight: u32,
-    /// How long a job stands still for a checkpoint, until it has reported one.
+    /// How long a checkpoint blocks a job, until it has reported one.
     pub checkpoint_cost: Span,
 }
 

@@ -197,7 +197,7 @@ impl Quotas {
                     return Err(problem(
                         &field,
                         format!("following the parents of `{}` never ends", q.name),
-                        "a tree has no circles and at most 32 levels",
+                        "a tree has no cycles and at most 32 levels",
                     ));
                 }
                 at = parent;

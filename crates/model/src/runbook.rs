@@ -1,4 +1,4 @@
-//! Runs of runbooks, as the log keeps them. What a book says is plain text here; reading it is
+//! Runs of runbooks, as the log keeps them. What a runbook says is plain text here; reading it is
 //! another crate's work.
 
 use crate::actor::Actor;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Characters of a book.
+/// Characters of a runbook.
 pub const BOOK_MAX: usize = 64 * 1024;
 /// Characters of what was seen, done or said at a step.
 pub const WORDS_MAX: usize = 600;
 
-/// A book that the site wrote or changed itself.
+/// A runbook that the site wrote or changed itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SiteBook {
+pub struct SiteRunbook {
     /// The whole text.
     pub text: Arc<str>,
     /// Who applied it.
@@ -54,16 +54,16 @@ impl From<&Actor> for RunActor {
     }
 }
 
-/// Somebody, or the machine, follows a book.
+/// Somebody, or the machine, follows a runbook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     /// Its number: that of the record that began it.
     pub id: u64,
-    /// Name of the book.
+    /// Name of the runbook.
     pub book: String,
-    /// The book as it was then: a run stays readable whatever becomes of its book.
+    /// The runbook as it was then: a run stays readable whatever becomes of its runbook.
     pub text: Arc<str>,
-    /// Record that holds the site's own book; none: the book came with Muster.
+    /// Record that holds the site's own runbook; none: the runbook came with Muster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     /// Who began it; what it does, it does with their permissions.
@@ -135,7 +135,7 @@ impl StepOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StepDone {
-    /// Its number in the book.
+    /// Its number in the runbook.
     pub step: u32,
     /// Who completed it.
     pub by: String,
@@ -185,9 +185,9 @@ pub struct RunEnd {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// The book's end was reached.
+    /// The runbook's end was reached.
     Resolved,
-    /// The book does not help further: people take over.
+    /// The runbook does not help further: people take over.
     Unresolved,
     /// Somebody stopped it.
     Stopped,
@@ -226,7 +226,7 @@ pub enum StepAnswer {
 pub struct RunbookDryRun {
     /// Steps in the order in which they would be taken.
     pub steps: Vec<RunbookDryStep>,
-    /// How it would end, if people answer as the book assumes.
+    /// How it would end, if people answer as the runbook assumes.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub outcome: RunOutcome,
 }
@@ -235,7 +235,7 @@ pub struct RunbookDryRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RunbookDryStep {
-    /// The step's number in the book, from 1.
+    /// The step's number in the runbook, from 1.
     pub step: u32,
     /// `check`, `act`, `ask` or `wait`.
     pub kind: String,

@@ -479,7 +479,7 @@ pub struct Simulate {
     /// From the start of the ranks to the first step: rendezvous, loading.
     #[serde(default, skip_serializing_if = "is_default")]
     pub startup: Span,
-    /// How long it stands still for a checkpoint.
+    /// How long a checkpoint blocks it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub checkpoint_cost: Span,
 }

@@ -34,7 +34,7 @@ pub struct WhatIfEstimate {
 /// One metric, as the site is and as it would be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct WhatIfFigure {
+pub struct WhatIfMetric {
     /// The metric's name.
     pub name: String,
     /// What it counts.
@@ -93,7 +93,7 @@ pub struct WhatIfAnswer {
     /// Failures in a thousand node-days, as it is.
     pub failures_per_1000_node_days: f64,
     /// The metrics that were compared.
-    pub figures: Vec<WhatIfFigure>,
+    pub metrics: Vec<WhatIfMetric>,
     /// Jobs that wait now and would start earlier.
     pub starts_earlier: u64,
     /// Jobs that wait now and would start later.
@@ -113,7 +113,7 @@ pub struct WhatIfAnswer {
 impl WhatIfAnswer {
     /// A metric by its name.
     #[must_use]
-    pub fn figure(&self, name: &str) -> Option<&WhatIfFigure> {
-        self.figures.iter().find(|f| f.name == name)
+    pub fn metric(&self, name: &str) -> Option<&WhatIfMetric> {
+        self.metrics.iter().find(|f| f.name == name)
     }
 }

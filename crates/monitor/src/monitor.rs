@@ -51,7 +51,7 @@ pub struct MonitorError(#[source] std::io::Error);
 
 /// Watches devices, host and kernel's log until it is stopped.
 pub struct Monitor {
-    board: Arc<Board>,
+    board: Arc<MonitorState>,
     sampler: Mutex<Sampler>,
     shared: Arc<Shared>,
     row_every: Duration,
@@ -68,8 +68,8 @@ impl std::fmt::Debug for Monitor {
     }
 }
 
-/// What the threads write on and everybody reads from.
-struct Board {
+/// What the threads write and everybody reads.
+struct MonitorState {
     latest: Mutex<Arc<Snapshot>>,
     host: Mutex<Option<Arc<HostSample>>>,
     hub: Hub,
@@ -84,7 +84,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Board {
+impl MonitorState {
     fn publish(&self, shared: &Shared) {
         let (gpus, stuck) = shared.devices();
         let snapshot = Snapshot {
@@ -127,7 +127,7 @@ impl Monitor {
     ) -> Result<Monitor, MonitorError> {
         let outbox = Outbox::new(config.wakeup).judging(config.verdicts);
         let wall = config.wall;
-        let board = Arc::new(Board {
+        let board = Arc::new(MonitorState {
             latest: Mutex::default(),
             host: Mutex::new(None),
             hub: Hub::new(config.parser, config.owner_of, outbox.clone(), wall.clone()),

@@ -72,7 +72,7 @@ impl ActKind {
         ALL.iter().find(|(w, ..)| *w == word).map(|(_, k, ..)| *k)
     }
 
-    /// The word that stands for it in a book.
+    /// The word that stands for it in a runbook.
     #[must_use]
     pub fn word(self) -> &'static str {
         ALL.iter().find(|(_, k, ..)| *k == self).map_or("", |(w, ..)| w)
@@ -96,7 +96,7 @@ impl ActKind {
         matches!(self, ActKind::Cordon | ActKind::Drain | ActKind::Qualify | ActKind::ExcludeGpu)
     }
 
-    /// Every word, for people who write books.
+    /// Every word, for people who write runbooks.
     pub fn words() -> impl Iterator<Item = &'static str> {
         ALL.iter().map(|(w, ..)| *w)
     }

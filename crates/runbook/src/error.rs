@@ -1,9 +1,9 @@
-//! What is wrong with a book.
+//! What is wrong with a runbook.
 
 /// What is wrong, where, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}:{line}: {message}")]
-pub struct BookError {
+pub struct RunbookError {
     /// The file, or what stands for it.
     pub origin: String,
     /// The line, from 1.
@@ -14,12 +14,12 @@ pub struct BookError {
     pub hint: String,
 }
 
-impl BookError {
+impl RunbookError {
     pub(crate) fn new(
         line: usize,
         message: impl Into<String>,
         hint: impl Into<String>,
-    ) -> BookError {
-        BookError { origin: String::new(), line, message: message.into(), hint: hint.into() }
+    ) -> RunbookError {
+        RunbookError { origin: String::new(), line, message: message.into(), hint: hint.into() }
     }
 }

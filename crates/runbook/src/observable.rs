@@ -115,7 +115,7 @@ impl Observable {
         matches!(self, Observable::Telemetry(_))
     }
 
-    /// Every word, for people who write books.
+    /// Every word, for people who write runbooks.
     pub fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
         let telemetry = ("telemetry.METRIC", "the number that the node's agent reported last");
         ALL.iter().map(|(w, _, _, of)| (*w, *of)).chain([telemetry])

@@ -1,27 +1,27 @@
-//! From Markdown to a book, with what is wrong, where, and how to fix it.
+//! From Markdown to a runbook, with what is wrong, where, and how to fix it.
 
 use crate::act::{Act, ActKind};
-use crate::book::{Ask, Book, Choice, Step, StepKind, Target, Test, Urgency};
-use crate::error::BookError;
+use crate::error::RunbookError;
 use crate::observable::{Bound, Observable};
+use crate::runbook::{Ask, Choice, ParsedRunbook, Step, StepKind, Target, Test, Urgency};
 use muster_model::runbook::BOOK_MAX;
 use muster_model::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Steps of a book.
+/// Steps of a runbook.
 const STEPS_MAX: usize = 40;
-/// Variables a book may speak of.
+/// Variables a runbook may speak of.
 const VARS: &[&str] = &["node", "gpu", "job", "finding", "incident", "breaker", "project", "alert"];
 
-type Read<T> = Result<T, BookError>;
+type Read<T> = Result<T, RunbookError>;
 
-/// Reads a book and checks that it is sound: every step known, every way leading somewhere, every
-/// step reachable, every variable declared.
+/// Reads a runbook and checks that it is sound: every step known, every way leading somewhere,
+/// every step reachable, every variable declared.
 ///
 /// # Errors
-/// [`BookError`] with the file, the line and how to fix it.
-pub fn parse(origin: &str, text: &str) -> Result<Book, BookError> {
-    let named = |mut e: BookError| {
+/// [`RunbookError`] with the file, the line and how to fix it.
+pub fn parse(origin: &str, text: &str) -> Result<ParsedRunbook, RunbookError> {
+    let named = |mut e: RunbookError| {
         e.origin = origin.to_owned();
         e
     };
@@ -33,19 +33,19 @@ pub fn parse(origin: &str, text: &str) -> Result<Book, BookError> {
 /// Lines of a block with their numbers.
 type Lines<'a> = Vec<(usize, &'a str)>;
 
-fn read(text: &str) -> Read<Book> {
+fn read(text: &str) -> Read<ParsedRunbook> {
     if text.chars().count() > BOOK_MAX {
-        return Err(BookError::new(
+        return Err(RunbookError::new(
             1,
-            "the book is too long",
+            "the runbook is too long",
             "64 KiB is the most; split it in two",
         ));
     }
     let mut lines = text.lines().enumerate().map(|(i, l)| (i + 1, l)).peekable();
     if lines.next().map(|(_, l)| l.trim()) != Some("---") {
-        return Err(BookError::new(
+        return Err(RunbookError::new(
             1,
-            "the book does not begin with front matter",
+            "the runbook does not begin with front matter",
             "begin with a line `---`, then name, title, urgency and owner, then `---` again",
         ));
     }
@@ -55,7 +55,7 @@ fn read(text: &str) -> Read<Book> {
             Some((_, l)) if l.trim() == "---" => break,
             Some(l) => front.push(l),
             None => {
-                return Err(BookError::new(
+                return Err(RunbookError::new(
                     1,
                     "the front matter has no end",
                     "close it with `---`",
@@ -70,14 +70,14 @@ fn read(text: &str) -> Read<Book> {
         if let Some((at, mut body)) = block.take() {
             if line.trim() == "```" {
                 let Some(draft) = open.as_mut() else {
-                    return Err(BookError::new(
+                    return Err(RunbookError::new(
                         at,
                         "a block is before the first step",
                         "put it below a heading like `## 1. check: The node answers`",
                     ));
                 };
                 if draft.block.is_some() {
-                    return Err(BookError::new(
+                    return Err(RunbookError::new(
                         at,
                         format!("step {} has two blocks", draft.no),
                         "one step does one thing; make it two steps",
@@ -102,7 +102,7 @@ fn read(text: &str) -> Read<Book> {
         }
     }
     if let Some((at, _)) = block {
-        return Err(BookError::new(at, "the block has no end", "close it with ```"));
+        return Err(RunbookError::new(at, "the block has no end", "close it with ```"));
     }
     if let Some(d) = open.take() {
         book.steps.push(d.finish()?);
@@ -119,7 +119,7 @@ fn pairs<'a>(body: &[(usize, &'a str)]) -> Read<Vec<(usize, &'a str, &'a str)>> 
             continue;
         }
         let Some((key, value)) = line.split_once(':') else {
-            return Err(BookError::new(
+            return Err(RunbookError::new(
                 *no,
                 format!("`{}` is no `key: value`", short(line)),
                 "write one `key: value` a line",
@@ -144,8 +144,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 63 && name.chars().all(fits) && !name.starts_with('-')
 }
 
-fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
-    let mut book = Book {
+fn front_matter(lines: &[(usize, &str)]) -> Read<ParsedRunbook> {
+    let mut book = ParsedRunbook {
         name: String::new(),
         title: String::new(),
         modes: Vec::new(),
@@ -160,13 +160,17 @@ fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
     let mut seen = BTreeSet::new();
     for (no, key, value) in pairs(lines)? {
         if !seen.insert(key) {
-            return Err(BookError::new(no, format!("`{key}` is there twice"), "keep one of them"));
+            return Err(RunbookError::new(
+                no,
+                format!("`{key}` is there twice"),
+                "keep one of them",
+            ));
         }
         match key {
             "name" if is_name(value) => book.name = value.into(),
             "name" => {
                 let hint = "use lower-case letters, digits and dashes, like gpu-off-bus";
-                return Err(BookError::new(no, format!("`{}` is no name", short(value)), hint));
+                return Err(RunbookError::new(no, format!("`{}` is no name", short(value)), hint));
             }
             "title" => book.title = value.into(),
             "owner" => book.owner = value.into(),
@@ -174,7 +178,7 @@ fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
             "topics" => book.topics = list(value),
             "urgency" => {
                 book.urgency = Urgency::parse(value).ok_or_else(|| {
-                    BookError::new(
+                    RunbookError::new(
                         no,
                         format!("`{}` is no urgency", short(value)),
                         "write page, today or ticket",
@@ -186,7 +190,7 @@ fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
                     let (name, may) =
                         v.strip_suffix('?').map_or((v.as_str(), false), |n| (n, true));
                     if !VARS.contains(&name) {
-                        return Err(BookError::new(
+                        return Err(RunbookError::new(
                             no,
                             format!("`{}` is no variable", short(name)),
                             format!("there are {}; a `?` after it: not needed", VARS.join(", ")),
@@ -197,7 +201,7 @@ fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
                 }
             }
             other => {
-                return Err(BookError::new(
+                return Err(RunbookError::new(
                     no,
                     format!("`{}` is not known here", short(other)),
                     "there are name, title, modes, topics, urgency, owner and vars",
@@ -211,7 +215,7 @@ fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
         ("owner", book.owner.is_empty()),
     ] {
         if missing {
-            return Err(BookError::new(
+            return Err(RunbookError::new(
                 1,
                 format!("the front matter has no `{what}`"),
                 format!("add a line `{what}: …`"),
@@ -219,9 +223,9 @@ fn front_matter(lines: &[(usize, &str)]) -> Read<Book> {
         }
     }
     if book.modes.is_empty() && book.topics.is_empty() {
-        return Err(BookError::new(
+        return Err(RunbookError::new(
             1,
-            "the book serves nothing",
+            "the runbook serves nothing",
             "name failure modes in `modes`, or `topics` such as control-plane",
         ));
     }
@@ -244,7 +248,7 @@ struct Draft<'a> {
 impl<'a> Draft<'a> {
     fn begin(line: usize, head: &'a str, expected: usize) -> Read<Draft<'a>> {
         let wrong = || {
-            BookError::new(
+            RunbookError::new(
                 line,
                 format!("`## {}` is no step", short(head)),
                 format!("write `## {expected}. check: what is looked at`, or act, ask or wait"),
@@ -253,14 +257,18 @@ impl<'a> Draft<'a> {
         let (no, rest) = head.split_once(". ").ok_or_else(wrong)?;
         let no: u32 = no.trim().parse().map_err(|_| wrong())?;
         if no as usize != expected {
-            return Err(BookError::new(
+            return Err(RunbookError::new(
                 line,
                 format!("step {no} is where step {expected} should be"),
                 "number the steps 1, 2, 3 and so on",
             ));
         }
         if expected > STEPS_MAX {
-            return Err(BookError::new(line, "too many steps", format!("{STEPS_MAX} is the most")));
+            return Err(RunbookError::new(
+                line,
+                "too many steps",
+                format!("{STEPS_MAX} is the most"),
+            ));
         }
         let (word, title) = rest.split_once(':').ok_or_else(wrong)?;
         let word = word.trim();
@@ -273,7 +281,7 @@ impl<'a> Draft<'a> {
     fn finish(self) -> Read<Step> {
         let Draft { no, line, word, title, text, block } = self;
         let Some((at, pairs)) = block else {
-            return Err(BookError::new(
+            return Err(RunbookError::new(
                 line,
                 format!("step {no} has no block"),
                 format!("add a fenced block that begins with ```muster and a line `{word}: …`"),
@@ -289,14 +297,18 @@ impl<'a> Draft<'a> {
                 let test = f.test(&main)?;
                 let (l, t) = f.need("for")?;
                 let span: Span = t.parse().map_err(|_| {
-                    BookError::new(l, format!("`{}` is no time", short(t)), "write 90s, 15m or 2h")
+                    RunbookError::new(
+                        l,
+                        format!("`{}` is no time", short(t)),
+                        "write 90s, 15m or 2h",
+                    )
                 })?;
                 StepKind::Wait(test, span)
             }
             "act" => StepKind::Act(f.act(&main)?),
             _ => {
                 if then.take().is_some() || otherwise.take().is_some() {
-                    return Err(BookError::new(
+                    return Err(RunbookError::new(
                         at,
                         "a question has no `then` or `else`",
                         "name what follows in each `choice: WORDS -> STEP`",
@@ -332,7 +344,7 @@ impl<'a> Fields<'a> {
             if key == "choice" {
                 f.choices.push((no, value));
             } else if f.one.insert(key, (no, value)).is_some() {
-                return Err(BookError::new(
+                return Err(RunbookError::new(
                     no,
                     format!("`{key}` is there twice"),
                     "keep one of them",
@@ -344,7 +356,11 @@ impl<'a> Fields<'a> {
 
     fn need(&mut self, key: &str) -> Read<(usize, &'a str)> {
         self.one.remove(key).filter(|(_, v)| !v.is_empty()).ok_or_else(|| {
-            BookError::new(self.at, format!("the block has no `{key}`"), format!("add `{key}: …`"))
+            RunbookError::new(
+                self.at,
+                format!("the block has no `{key}`"),
+                format!("add `{key}: …`"),
+            )
         })
     }
 
@@ -355,7 +371,7 @@ impl<'a> Fields<'a> {
     fn test(&mut self, (no, word): &(usize, &str)) -> Read<Test> {
         let look = Observable::parse(word).ok_or_else(|| {
             let known: Vec<&str> = Observable::words().map(|(w, _)| w).collect();
-            BookError::new(
+            RunbookError::new(
                 *no,
                 format!("`{}` cannot be looked at", short(word)),
                 format!("there are {}", known.join(", ")),
@@ -363,7 +379,11 @@ impl<'a> Fields<'a> {
         })?;
         let number = |(no, v): (usize, &str)| {
             v.parse::<i64>().map_err(|_| {
-                BookError::new(no, format!("`{}` is no number", short(v)), "write a whole number")
+                RunbookError::new(
+                    no,
+                    format!("`{}` is no number", short(v)),
+                    "write a whole number",
+                )
             })
         };
         let mut bounds = Vec::new();
@@ -381,10 +401,10 @@ impl<'a> Fields<'a> {
         }
         let kind = self.one.remove("kind");
         if let Some((no, _)) = kind.filter(|_| !matches!(look, Observable::NodeFindings)) {
-            return Err(BookError::new(no, "`kind` fits node.findings only", "leave it out"));
+            return Err(RunbookError::new(no, "`kind` fits node.findings only", "leave it out"));
         }
         if bounds.len() != 1 {
-            return Err(BookError::new(
+            return Err(RunbookError::new(
                 *no,
                 "a check has one bound",
                 "add one of `is`, `is-not`, `at-least` and `at-most`",
@@ -397,7 +417,7 @@ impl<'a> Fields<'a> {
     fn act(&mut self, (no, word): &(usize, &str)) -> Read<Act> {
         let kind = ActKind::parse(word).ok_or_else(|| {
             let known: Vec<&str> = ActKind::words().collect();
-            BookError::new(
+            RunbookError::new(
                 *no,
                 format!("`{}` cannot be done", short(word)),
                 format!("there are {}", known.join(", ")),
@@ -410,7 +430,7 @@ impl<'a> Fields<'a> {
             } else if kind.needs().contains(name) {
                 if !VARS.contains(name) {
                     let message = format!("`{word}` needs `{name}`");
-                    return Err(BookError::new(*no, message, format!("add a line `{name}: …`")));
+                    return Err(RunbookError::new(*no, message, format!("add a line `{name}: …`")));
                 }
                 fields.insert((*name).to_owned(), format!("${name}"));
             }
@@ -422,7 +442,7 @@ impl<'a> Fields<'a> {
         let mut choices: Vec<Choice> = Vec::new();
         for (no, text) in std::mem::take(&mut self.choices) {
             let Some((words, to)) = text.rsplit_once("->") else {
-                return Err(BookError::new(
+                return Err(RunbookError::new(
                     no,
                     format!("`{}` does not name what follows", short(text)),
                     "write `choice: yes -> 4`, or `-> end` or `-> give-up`",
@@ -431,18 +451,18 @@ impl<'a> Fields<'a> {
             let words = words.trim();
             if words.is_empty() || choices.iter().any(|c| c.text == words) {
                 let hint = "each choice has words of its own";
-                return Err(BookError::new(no, "a choice is empty or is there twice", hint));
+                return Err(RunbookError::new(no, "a choice is empty or is there twice", hint));
             }
             choices.push(Choice { text: words.to_owned(), goto: target(no, to.trim())? });
         }
         if choices.len() < 2 {
             let hint = "add lines like `choice: yes -> 4`";
-            return Err(BookError::new(no, "a question has two choices or more", hint));
+            return Err(RunbookError::new(no, "a question has two choices or more", hint));
         }
         let assume = match self.one.remove("assume") {
             Some((no, a)) if !choices.iter().any(|c| c.text == a) => {
                 let hint = "`assume` repeats the words of one choice";
-                return Err(BookError::new(no, format!("`{}` is no choice", short(a)), hint));
+                return Err(RunbookError::new(no, format!("`{}` is no choice", short(a)), hint));
             }
             Some((_, a)) => a.to_owned(),
             None => choices[0].text.clone(),
@@ -454,7 +474,7 @@ impl<'a> Fields<'a> {
         let choice = self.choices.first().map(|(no, _)| (*no, "choice"));
         match self.one.iter().map(|(k, (no, _))| (*no, *k)).chain(choice).next() {
             None => Ok(()),
-            Some((no, key)) => Err(BookError::new(
+            Some((no, key)) => Err(RunbookError::new(
                 no,
                 format!("`{}` is not known in step {step}", short(key)),
                 "look at the kind of the step: each has its own fields",
@@ -469,7 +489,7 @@ fn target(no: usize, text: &str) -> Read<Target> {
         "end" => Ok(Target::End),
         "give-up" => Ok(Target::GiveUp),
         n => n.parse().map(Target::Step).map_err(|_| {
-            BookError::new(
+            RunbookError::new(
                 no,
                 format!("`{}` leads nowhere", short(n)),
                 "write the number of a step, next, end or give-up",
@@ -497,16 +517,16 @@ fn filled(s: &Step) -> Vec<&str> {
     out
 }
 
-fn sound(book: &Book) -> Read<()> {
+fn sound(book: &ParsedRunbook) -> Read<()> {
     let count = u32::try_from(book.steps.len()).unwrap_or(u32::MAX);
     if count == 0 {
         let hint = "add a heading like `## 1. check: The node answers` with its block";
-        return Err(BookError::new(1, "the book has no step", hint));
+        return Err(RunbookError::new(1, "the runbook has no step", hint));
     }
     let known: BTreeSet<&str> = book.needs.iter().chain(&book.takes).map(String::as_str).collect();
     let undeclared = |line: usize, v: &str| {
         let hint = format!("add it to `vars` in the front matter: `{v}`, or `{v}?` if it may miss");
-        BookError::new(line, format!("the variable `{v}` is not declared"), hint)
+        RunbookError::new(line, format!("the variable `{v}` is not declared"), hint)
     };
     for s in &book.steps {
         for t in targets(s) {
@@ -514,7 +534,7 @@ fn sound(book: &Book) -> Read<()> {
                 && (n == 0 || n > count)
             {
                 let message = format!("step {} leads to step {n}, which is not there", s.no);
-                return Err(BookError::new(s.line, message, format!("there are {count} steps")));
+                return Err(RunbookError::new(s.line, message, format!("there are {count} steps")));
             }
         }
         if let StepKind::Check(t) | StepKind::Wait(t, _) = &s.what
@@ -535,7 +555,7 @@ fn sound(book: &Book) -> Read<()> {
     while let Some(no) = todo.pop() {
         let Some(s) = book.step(no) else { continue };
         for t in targets(s) {
-            if let crate::book::Next::Step(n) = book.resolve(no, t)
+            if let crate::runbook::Next::Step(n) = book.resolve(no, t)
                 && reached.insert(n)
             {
                 todo.push(n);
@@ -544,7 +564,7 @@ fn sound(book: &Book) -> Read<()> {
     }
     if let Some(s) = book.steps.iter().find(|s| !reached.contains(&s.no)) {
         let hint = "let a step lead to it, or take it out";
-        return Err(BookError::new(s.line, format!("no step leads to step {}", s.no), hint));
+        return Err(RunbookError::new(s.line, format!("no step leads to step {}", s.no), hint));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Books that come with Muster: docs/runbooks, inside the program.
+//! Runbooks that come with Muster: docs/runbooks, inside the program.
 
-use crate::book::Book;
+use crate::runbook::ParsedRunbook;
 use crate::parse::parse;
 
 macro_rules! shelf {
@@ -61,12 +61,12 @@ pub fn text(name: &str) -> Option<&'static str> {
 
 /// All of them, read. A test sees to it that every one can be.
 #[must_use]
-pub fn books() -> Vec<Book> {
+pub fn books() -> Vec<ParsedRunbook> {
     BOOKS.iter().filter_map(|(n, t)| parse(n, t).ok()).collect()
 }
 
 /// The one that serves a failure mode.
 #[must_use]
-pub fn for_mode(mode: &str) -> Option<Book> {
+pub fn for_mode(mode: &str) -> Option<ParsedRunbook> {
     books().into_iter().find(|b| b.modes.iter().any(|m| m == mode))
 }

@@ -125,7 +125,7 @@ fn what_is_wrong_is_said_with_its_line_and_how_to_fix_it() {
 
 #[test]
 fn nothing_that_is_written_makes_it_fall_over() {
-    // Every beginning of a good book, and every book with one line missing.
+    // Every beginning of a good runbook, and every runbook with one line missing.
     for end in 0..GOOD.len() {
         let _ = parse("x.md", &GOOD[..end]);
     }

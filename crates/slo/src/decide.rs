@@ -34,7 +34,7 @@ pub struct Site<'a> {
 pub enum Change {
     /// A new alert.
     Raised(Box<Alert>),
-    /// More is known of one, it became louder or quieter, or it was passed on.
+    /// More is known of one, its urgency or its silence changed, or it was escalated.
     Changed(Box<Alert>),
     /// One is over; it is as given.
     Resolved(Box<Alert>),

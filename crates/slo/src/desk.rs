@@ -86,7 +86,7 @@ pub struct NotificationDesk {
 struct Address<'a> {
     receiver: &'a Receiver,
     route: &'a Route,
-    /// Only told once the alert is passed on, so long after it became loud or when somebody
+    /// Only notified once the alert is escalated: so long after it began to notify, or when somebody
     /// escalates it.
     after: Option<Later>,
 }

@@ -1,6 +1,6 @@
 //! Service level objectives, how much of their budgets is left, and who has to be alerted. Pure.
 //!
-//! * [`ledger`] counts good and all by indicator and time; [`book`] fills it from the log.
+//! * [`ledger`] counts good and all by indicator and time; [`sli_counter`] fills it from the log.
 //! * [`budget`] and [`burn`] are the arithmetic: exact fractions until something is printed.
 //! * [`defaults`] are the objectives that come with Muster; [`rules`] prints any set of objectives
 //!   as rules of Prometheus.
@@ -10,7 +10,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod book;
 pub mod budget;
 pub mod burn;
 pub mod causes;
@@ -25,12 +24,13 @@ mod meter;
 pub mod ratio;
 pub mod readiness;
 pub mod rules;
+pub mod sli_counter;
 pub mod words;
 
-pub use book::{Book, Facts};
 pub use budget::{Status, status};
 pub use decide::{Change, decide};
 pub use desk::{Notification, NotificationDesk};
 pub use group::ParentsOf;
 pub use ledger::{Count, Ledger, Series, TimeRange};
 pub use ratio::Ratio;
+pub use sli_counter::{Facts, SliCounter};

@@ -2136,7 +2136,7 @@ export interface components {
             resolved_at?: components["schemas"]["Timestamp"] | null;
             /** @description What to do: a page of the console. */
             runbook: string;
-            /** @description The silence that keeps it quiet. */
+            /** @description The silence that matches it. */
             silenced?: string | null;
             /** @description When it began. */
             since: components["schemas"]["Timestamp"];
@@ -2146,7 +2146,7 @@ export interface components {
             summary: string;
             /** @description What it was concluded from. */
             topic: components["schemas"]["Topic"];
-            /** @description How soon somebody has to look. */
+            /** @description How soon somebody has to act. */
             urgency: components["schemas"]["Urgency"];
         };
         /** @description Alerts, worst first: open before over, pages before tickets, newest first. */
@@ -2710,7 +2710,7 @@ export interface components {
             attempt: number;
             /**
              * Format: int64
-             * @description How long the job stood still for it, in milliseconds.
+             * @description How long the job was blocked by it, in milliseconds.
              */
             blocked_ms?: number | null;
             /**
@@ -3084,7 +3084,7 @@ export interface components {
         };
         /** @description Who else is notified when nobody acknowledges an alert. */
         Escalation: {
-            /** @description So long after it became loud. */
+            /** @description So long after it began to notify. */
             after: components["schemas"]["Span"];
             /** @description Names of receivers. */
             to: string[];
@@ -3181,10 +3181,10 @@ export interface components {
             confidence?: number | null;
             /** @description What a slow one's finding is about. */
             entity?: string | null;
+            /** @description Its status. */
+            health: components["schemas"]["FabricNodeHealth"];
             /** @description Its name, unique in the site. */
             name: string;
-            /** @description Its status. */
-            standing: components["schemas"]["FabricNodeHealth"];
             /** @description Why, in words. */
             why?: string[];
         };
@@ -3404,7 +3404,7 @@ export interface components {
             count: number;
             /** @description How it is found. */
             detector: string;
-            /** @description The drill that practises it. */
+            /** @description The drill for it. */
             drill: string;
             /** @description What a false alarm costs. */
             false_alarm: string;
@@ -3623,8 +3623,33 @@ export interface components {
              */
             unknown: number;
         };
+        /** @description Jobs that came and ended. */
+        FleetJobs: {
+            /**
+             * Format: int64
+             * @description Ended by somebody.
+             */
+            cancelled: number;
+            /** @description Failed, by what that is attributed to. */
+            failed: components["schemas"]["FleetAttribution"];
+            /**
+             * Format: int64
+             * @description Jobs that were submitted.
+             */
+            submitted: number;
+            /**
+             * Format: int64
+             * @description Ended well.
+             */
+            succeeded: number;
+            /**
+             * Format: int64
+             * @description Of them, those that did at their first attempt.
+             */
+            succeeded_first: number;
+        };
         /** @description What happened in some time. */
-        FleetFigures: {
+        FleetMetrics: {
             /**
              * Format: double
              * @description GPUs that jobs were allocated.
@@ -3733,33 +3758,8 @@ export interface components {
              */
             wanted_gpu_seconds: number;
         };
-        /** @description Jobs that came and ended. */
-        FleetJobs: {
-            /**
-             * Format: int64
-             * @description Ended by somebody.
-             */
-            cancelled: number;
-            /** @description Failed, by what that is attributed to. */
-            failed: components["schemas"]["FleetAttribution"];
-            /**
-             * Format: int64
-             * @description Jobs that were submitted.
-             */
-            submitted: number;
-            /**
-             * Format: int64
-             * @description Ended well.
-             */
-            succeeded: number;
-            /**
-             * Format: int64
-             * @description Of them, those that did at their first attempt.
-             */
-            succeeded_first: number;
-        };
         /** @description The jobs of one project. */
-        FleetProject: components["schemas"]["FleetFigures"] & {
+        FleetProject: components["schemas"]["FleetMetrics"] & {
             /** @description Its name; `(others)` for those that are counted together. */
             name: string;
         };
@@ -3788,10 +3788,10 @@ export interface components {
             /** @description Where they end. */
             to: components["schemas"]["Timestamp"];
             /** @description All rows together. */
-            total: components["schemas"]["FleetFigures"];
+            total: components["schemas"]["FleetMetrics"];
         };
         /** @description One hour or day. */
-        FleetRow: components["schemas"]["FleetFigures"] & {
+        FleetRow: components["schemas"]["FleetMetrics"] & {
             /** @description Where it begins. */
             from: components["schemas"]["Timestamp"];
             /** @description Where it ends: the last one now. */
@@ -4025,15 +4025,15 @@ export interface components {
         /** @description One GPU of a rank. */
         GpuLine: {
             /**
-             * @description One list by metric, each with one mean by stretch; an empty list where the device does not
-             *     report that metric.
-             */
-            figures: (number | null)[][];
-            /**
              * Format: int32
              * @description Its index on the node.
              */
             gpu: number;
+            /**
+             * @description One list by metric, each with one mean by stretch; an empty list where the device does not
+             *     report that metric.
+             */
+            metrics: (number | null)[][];
         };
         /** @description One link of a GPU. */
         GpuLink: {
@@ -4323,7 +4323,7 @@ export interface components {
             nodes: string[];
             /**
              * Format: int32
-             * @description How often somebody was called.
+             * @description How often somebody was paged.
              */
             pages: number;
             /** @description Projects they belong to: whom to notify. */
@@ -6074,7 +6074,7 @@ export interface components {
         PeriodReport: {
             /** @description Alerts that were raised. */
             alerts: components["schemas"]["PeriodAlerts"];
-            before?: components["schemas"]["FleetFigures"] | null;
+            before?: components["schemas"]["FleetMetrics"] | null;
             /** @description The log was read to its end. */
             complete: boolean;
             /** @description Older incidents or findings are not stored any more: there may have been more. */
@@ -6082,7 +6082,7 @@ export interface components {
             /** @description Findings that were opened, by kind, the most first; as far as they are stored. */
             findings: components["schemas"]["KindCount"][];
             /** @description What became of all GPUs. */
-            fleet: components["schemas"]["FleetFigures"];
+            fleet: components["schemas"]["FleetMetrics"];
             forecast?: components["schemas"]["CapacityForecast"] | null;
             /** @description Where it begins. */
             from: components["schemas"]["Timestamp"];
@@ -6636,7 +6636,7 @@ export interface components {
         /** @description What is assumed until the site has measured it. */
         Reliability: {
             /**
-             * @description How long a job stands still for a checkpoint, until it has reported one.
+             * @description How long a checkpoint blocks a job, until it has reported one.
              * @default 10s
              */
             checkpoint_cost: components["schemas"]["Span"];
@@ -7049,7 +7049,7 @@ export interface components {
             title: string;
             /** @description What else it serves. */
             topics: string[];
-            /** @description How soon somebody has to look: `page`, `today` or `ticket`. */
+            /** @description How soon somebody has to act: `page`, `today` or `ticket`. */
             urgency: string;
             /**
              * Format: int64
@@ -7071,7 +7071,7 @@ export interface components {
         };
         /** @description What a run would see and do. Nothing was done. */
         RunbookDryRun: {
-            /** @description How it would end, if people answer as the book assumes. */
+            /** @description How it would end, if people answer as the runbook assumes. */
             outcome: string;
             /** @description Steps in the order in which they would be taken. */
             steps: components["schemas"]["RunbookDryStep"][];
@@ -7086,7 +7086,7 @@ export interface components {
             saw: string;
             /**
              * Format: int32
-             * @description The step's number in the book, from 1.
+             * @description The step's number in the runbook, from 1.
              */
             step: number;
             /** @description What it is about. */
@@ -7098,15 +7098,13 @@ export interface components {
         RunbookList: {
             /** @description Always null: there are few. */
             cursor?: string | null;
-            /** @description The books, by name. */
+            /** @description The runbooks, by name. */
             items: components["schemas"]["Runbook"][];
         };
         /** @description A run of a runbook. */
         RunbookRun: {
             /** @description Its steps are run automatically. */
             auto: boolean;
-            /** @description Name of the book. */
-            book: string;
             /** @description Who began it. */
             by: string;
             /** @description Completed steps. */
@@ -7115,18 +7113,20 @@ export interface components {
             /** @description Its number, as text: that of the record that began it. */
             id: string;
             now?: components["schemas"]["RunbookStep"] | null;
+            /** @description Name of the runbook. */
+            runbook: string;
             /** @description What that step sees at this moment. */
             sees?: string | null;
             /** @description When it began. */
             started_at: components["schemas"]["Timestamp"];
-            /** @description `going`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`. */
+            /** @description `running`, `waiting` (for a person), `resolved`, `unresolved` or `stopped`. */
             state: string;
             /**
              * Format: int32
              * @description The current step.
              */
             step: number;
-            /** @description Title of the book. */
+            /** @description Title of the runbook. */
             title: string;
             until?: components["schemas"]["Timestamp"] | null;
             /** @description What it is about. */
@@ -7185,7 +7185,7 @@ export interface components {
             saw: string;
             /**
              * Format: int32
-             * @description The step's number in the book, from 1.
+             * @description The step's number in the runbook, from 1.
              */
             step: number;
             /** @description What it is about. */
@@ -7465,7 +7465,7 @@ export interface components {
         /** @description A simulated workload: it follows the simulated node's clock and starts no process. */
         Simulate: {
             checkpoint?: components["schemas"]["Span"] | null;
-            /** @description How long it stands still for a checkpoint. */
+            /** @description How long a checkpoint blocks it. */
             checkpoint_cost?: components["schemas"]["Span"];
             /**
              * Format: int32
@@ -8090,7 +8090,7 @@ export interface components {
             /** @description The least value of each stretch. */
             low: (number | null)[];
             /** @description As many are above as below. */
-            middle: (number | null)[];
+            median: (number | null)[];
         };
         /** @description A metric of GPUs. */
         TelemetryField: {
@@ -8304,7 +8304,7 @@ export interface components {
             time_limit: components["schemas"]["Span"] | null;
         };
         /**
-         * @description How soon somebody has to look. Ordered: a later one is more urgent.
+         * @description How soon somebody has to act. Ordered: a later one is more urgent.
          * @enum {string}
          */
         Urgency: "ticket" | "page";
@@ -8409,8 +8409,6 @@ export interface components {
              * @description Failures in a thousand node-days, as it is.
              */
             failures_per_1000_node_days: number;
-            /** @description The metrics that were compared. */
-            figures: components["schemas"]["WhatIfFigure"][];
             /**
              * Format: double
              * @description How long each was simulated at most, in seconds.
@@ -8420,6 +8418,8 @@ export interface components {
             limit: string;
             /** @description What binds first, as it is. */
             limit_base: string;
+            /** @description The metrics that were compared. */
+            metrics: components["schemas"]["WhatIfMetric"][];
             /** @description Whether new work came. */
             new_work: boolean;
             /** @description What must be known to read it. */
@@ -8475,7 +8475,7 @@ export interface components {
             mean: number;
         };
         /** @description One metric, as the site is and as it would be. */
-        WhatIfFigure: {
+        WhatIfMetric: {
             /** @description As the site is. */
             base: components["schemas"]["WhatIfEstimate"];
             /** @description Whether the difference is more than chance makes. */
@@ -12412,8 +12412,8 @@ export interface operations {
             query?: {
                 /** @description Only active ones (`true`) or ended ones (`false`); all when absent. */
                 open?: boolean;
-                /** @description Only of this book. */
-                book?: string;
+                /** @description Only of this runbook. */
+                runbook?: string;
                 /** @description Only about this node. */
                 node?: string;
                 /** @description At most so many. */
@@ -12618,7 +12618,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The book. */
+            /** @description The runbook. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -12659,7 +12659,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The book. */
+            /** @description The runbook. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];

@@ -8,7 +8,7 @@ import { Metric, RateMetric, spanned } from './metric';
 /** Projects that are listed. */
 const SHOWN = 12;
 
-/** Are we earning: what of the fleet does work that counts. */
+/** Is the fleet used: what of the fleet does work that counts. */
 export function Earning({ r }: { r: Report }) {
   const { log, telemetry } = known(r);
   const { whole } = useRights();

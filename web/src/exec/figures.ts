@@ -1,7 +1,7 @@
 import type { Schemas } from '../api/client';
 import { span } from '../ui/parts';
 
-export type Figures = Schemas['FleetFigures'];
+export type Figures = Schemas['FleetMetrics'];
 export type Report = Schemas['FleetReport'];
 
 /** One bar of the way from all GPUs to work that counts. */

@@ -6,7 +6,7 @@ import { drawnAt, type Report, reportedFor } from './figures';
 import { falls, meetsWords, newest, projection } from './forecast';
 import { Metric } from './metric';
 
-/** Will it last: demand, what is in service, and when the one meets the other. */
+/** Is there enough capacity: demand, what is in service, and when the one meets the other. */
 export function Lasting({ r }: { r: Report }) {
   const f = r.forecast;
   const sites = r.inventory.reduce((n, s) => n + s.gpus, 0);

@@ -160,7 +160,7 @@ function Nothing({
     <Empty title={`No samples between ${momentWord(from)} and ${momentWord(to)}`}>
       {query.isPending && <p>Looking for the first one…</p>}
       {typeof since === 'number' && <p>The history of these metrics begins at {momentWord(since)}.</p>}
-      {since === null && <p>None of these metrics has been kept here so far. {SWITCH}</p>}
+      {since === null && <p>None of these metrics is stored here so far. {SWITCH}</p>}
     </Empty>
   );
 }

@@ -29,7 +29,7 @@ export function Comparison({ kept }: { kept: Kept[] }) {
     className: 'num',
   }));
   const differ = unlike(kept);
-  const names = [...new Set(kept.flatMap((k) => k.answer.figures.map((f) => f.name)))];
+  const names = [...new Set(kept.flatMap((k) => k.answer.metrics.map((f) => f.name)))];
   return (
     <Panel title="Compared" note="the mean of all runs, as it is → changed">
       {differ && <p className="state">{differ}</p>}
@@ -66,7 +66,7 @@ export function Comparison({ kept }: { kept: Kept[] }) {
 }
 
 function Metric({ of, name }: { of: Answer; name: string }) {
-  const f = of.figures.find((one) => one.name === name);
+  const f = of.metrics.find((one) => one.name === name);
   if (!f) return <span className="dim">no data</span>;
   const d = difference(f);
   const [low, high] = f.change.interval ?? [];

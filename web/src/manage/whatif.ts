@@ -4,7 +4,7 @@ import { seconds } from '../sim/outcome';
 import type { Problem } from './reservation';
 
 export type Answer = Schemas['WhatIfAnswer'];
-export type Figure = Schemas['WhatIfFigure'];
+export type Figure = Schemas['WhatIfMetric'];
 
 /** What the server can change before it simulates, with the words of the form. */
 export const CHANGES = [

@@ -71,7 +71,7 @@ export function Causes({ causes, total }: { causes: Cause[]; total: number }) {
           <p>
             {project
               ? 'Alerts and findings of the site and of other projects are not shown to this token.'
-              : 'Alerts, findings, incidents and remediations with one cause become one card here. To practise: muster gameday run.'}
+              : 'Alerts, findings, incidents and remediations with one cause become one card here. To run a drill: muster gameday run.'}
           </p>
         </Empty>
       ) : (

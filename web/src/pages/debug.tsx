@@ -136,7 +136,7 @@ export function Stragglers({
 }) {
   const theme = useTheme();
   const steps = t.lines.some((l) => l.step_ms.some((v) => v !== null));
-  const told = t.fields.filter((_, i) => t.lines.some((l) => l.gpus.some((g) => g.figures[i]?.length)));
+  const told = t.fields.filter((_, i) => t.lines.some((l) => l.gpus.some((g) => g.metrics[i]?.length)));
   const by = field && told.some((f) => f.name === field) ? field : steps ? 'step' : (told[0]?.name ?? 'step');
   const at = t.fields.findIndex((f) => f.name === by);
   const rows: Row[] = useMemo(
@@ -149,13 +149,13 @@ export function Stragglers({
             : l.gpus.map((g) => ({
                 key: l.gpus.length > 1 ? `${l.rank}.${g.gpu}` : String(l.rank),
                 label: `${l.rank} ${l.node} GPU ${g.gpu}`,
-                values: (g.figures[at] ?? []) as Values,
+                values: (g.metrics[at] ?? []) as Values,
               })),
       ),
     [t, at],
   );
   const paint = useMemo(() => {
-    if (at < 0) return beside(t.step_band.middle as Values, theme);
+    if (at < 0) return beside(t.step_band.median as Values, theme);
     return along(range(rows.map((r) => r.values)) ?? [0, 1], theme);
   }, [at, rows, t, theme]);
   const marks = useMemo(
@@ -168,7 +168,7 @@ export function Stragglers({
   );
   const unit = at < 0 ? 'ms' : t.fields[at].unit;
   const slow = t.lines
-    .map((l) => ({ l, share: slowShare(l.step_ms as Values, t.step_band.middle as Values) }))
+    .map((l) => ({ l, share: slowShare(l.step_ms as Values, t.step_band.median as Values) }))
     .filter((s) => s.share >= 0.5);
   const silent = t.lines.length - rows.length;
   const words =
@@ -283,7 +283,7 @@ function Pages({ t, go }: { t: Telemetry; go: Go }) {
   );
 }
 
-/** Every figure over time: a line for each GPU, or what many have in common. */
+/** Every metric over time: a line for each GPU, or what many have in common. */
 function Charts({ t, rank, marks }: { t: Telemetry; rank?: number; marks: Mark[] }) {
   const x = useMemo(() => t.at.map((a) => Date.parse(a) / 1000), [t.at]);
   const all = t.lines.reduce((n, l) => n + l.gpus.length, 0);
@@ -295,25 +295,25 @@ function Charts({ t, rank, marks }: { t: Telemetry; rank?: number; marks: Mark[]
           .filter((l) => l.step_ms.length > 0)
           .map((l) => ({ label: `rank ${l.rank}`, values: l.step_ms as Values, strong: l.rank === rank }))
       : banded(t.step_band, chosen && { label: `rank ${chosen.rank}`, values: chosen.step_ms as Values });
-    const figures = t.fields.map((f, i) => {
+    const metrics = t.fields.map((f, i) => {
       const own = chosen?.gpus[0];
       const lines: Line[] = few
         ? t.lines.flatMap((l) =>
             l.gpus
-              .filter((g) => g.figures[i]?.length)
+              .filter((g) => g.metrics[i]?.length)
               .map((g) => ({
                 label: `rank ${l.rank} GPU ${g.gpu}`,
-                values: g.figures[i] as Values,
+                values: g.metrics[i] as Values,
                 strong: l.rank === rank,
               })),
           )
         : banded(
-            t.bands[i] ?? { low: [], middle: [], high: [] },
-            own?.figures[i]?.length ? { label: `rank ${rank}`, values: own.figures[i] as Values } : undefined,
+            t.bands[i] ?? { low: [], median: [], high: [] },
+            own?.metrics[i]?.length ? { label: `rank ${rank}`, values: own.metrics[i] as Values } : undefined,
           );
       return { name: f.name, title: f.title, unit: f.unit, lines };
     });
-    return [{ name: 'step', title: 'Step time', unit: 'ms', lines: step }, ...figures].filter((c) =>
+    return [{ name: 'step', title: 'Step time', unit: 'ms', lines: step }, ...metrics].filter((c) =>
       c.lines.some((l) => l.values.some((v) => v !== null)),
     );
   }, [t, rank, few]);
@@ -353,14 +353,14 @@ function Charts({ t, rank, marks }: { t: Telemetry; rank?: number; marks: Mark[]
 
 function banded(b: Schemas['TelemetryBand'], over?: { label: string; values: Values }): Line[] {
   const lines: Line[] = [
-    { label: 'least', values: b.low as Values },
-    { label: 'middle', values: b.middle as Values },
-    { label: 'most', values: b.high as Values },
+    { label: 'min', values: b.low as Values },
+    { label: 'median', values: b.median as Values },
+    { label: 'max', values: b.high as Values },
   ];
   return over ? [...lines, { ...over, strong: true }] : lines;
 }
 
-/** The newest stretch is often not over yet: the last figures that were told. */
+/** The newest stretch is often not over yet: the last metrics that were reported. */
 function latest(lines: Line[], unit: string): string {
   const last = lines
     .map((l) => l.values.findLast((v) => v !== null))

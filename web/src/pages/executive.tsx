@@ -68,13 +68,13 @@ function Shown({ r }: { r: Report }) {
     );
   return (
     <>
-      <Answer question="Are we earning?">
+      <Answer question="Is the fleet used?">
         <Earning r={r} />
       </Answer>
       <Answer question="Are we reliable?">
         <Reliable r={r} />
       </Answer>
-      <Answer question="Will it last?">
+      <Answer question="Is there enough capacity?">
         <Lasting r={r} />
       </Answer>
       <Answer question="What did incidents cost?">

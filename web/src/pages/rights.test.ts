@@ -194,7 +194,12 @@ test('every figure of the report says from when to when it is known, and each ra
     /role="tooltip"[^>]*>jobs succeeded \/ \(jobs succeeded \+ failed\); cancelled jobs are not counted</,
   );
   // In the order in which it is asked for.
-  const asked = ['Are we earning', 'Are we reliable', 'Will it last', 'What did incidents cost'];
+  const asked = [
+    'Is the fleet used',
+    'Are we reliable',
+    'Is there enough capacity',
+    'What did incidents cost',
+  ];
   const places = asked.map((q) => text.indexOf(q));
   expect(places).toEqual([...places].sort((a, b) => a - b));
   expect(places[0]).toBeGreaterThan(0);
@@ -274,7 +279,7 @@ test('of a runbook nobody is offered what would be refused', () => {
   expect(show(RunbookPage, viewer, one)).not.toContain('>Step by step<');
   const at = (kind: string, by: string, auto = false): [unknown[], unknown][] => {
     const now = { no: 1, kind, title: 't', says: 's', choices: [], otherwise: '3' };
-    const run = { id: '7', book: 'b', state: 'waiting', by, auto, vars: {}, now, done: [] };
+    const run = { id: '7', runbook: 'b', state: 'waiting', by, auto, vars: {}, now, done: [] };
     return [[['runbook-runs', '7'], { ...run, started_at: job.submitted_at }]];
   };
   expect(show(RunbookRunPage, operator, at('act', 'user:ann'))).toContain('>Run now<');

@@ -18,7 +18,7 @@ const TONES: Record<string, Tone> = {
   page: 'bad',
   today: 'warn',
   ticket: 'plain',
-  going: 'run',
+  running: 'run',
   waiting: 'warn',
   resolved: 'ok',
   unresolved: 'bad',
@@ -38,7 +38,6 @@ const TONES: Record<string, Tone> = {
 
 /** What the API's words are called here. */
 const WORDS: Record<string, string> = {
-  going: 'running',
   waiting: 'pending',
   holds: 'pass',
   holds_not: 'fail',
@@ -131,7 +130,7 @@ function Runs() {
                   <td>
                     <Tag word={r.state} />
                   </td>
-                  <td className="whole">{r.title || r.book}</td>
+                  <td className="whole">{r.title || r.runbook}</td>
                   <td className="whole">{about(r.vars)}</td>
                   <td data-l="step">{r.step}</td>
                   <td className="dim" data-l="by">
@@ -362,7 +361,7 @@ export function RunbookRunPage() {
         {(r) => (
           <>
             <div className="head">
-              <h1>{r.title || r.book}</h1>
+              <h1>{r.title || r.runbook}</h1>
               <Tag word={r.state} />
               <span className="dim">
                 run {r.id}, {about(r.vars)}, {r.auto ? `automatic, for ${r.by}` : r.by},{' '}

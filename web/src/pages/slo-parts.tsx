@@ -44,7 +44,7 @@ export function Budget({ of: s, word }: { of: Slo; word?: boolean }) {
   );
 }
 
-/** Alerts that somebody has to look at, pages first. */
+/** Alerts that somebody has to act on, pages first. */
 export function Alerts() {
   const query = useQuery(alerts());
   const { project } = useRights();

@@ -46,7 +46,9 @@ export function SubmitPage() {
   return (
     <Page
       title="Submit a job"
-      about={from && <span className="dim">Filled from job {from}; what has no field here is kept.</span>}
+      about={
+        from && <span className="dim">Filled from job {from}; what has no field here stays in the spec.</span>
+      }
     >
       {from ? <Clone key={from} id={from} /> : <SubmitForm first={FIRST} base={{}} />}
     </Page>

@@ -11,9 +11,9 @@ const finding = (kind: string, node: string | null, entity: string) =>
 test('a node is as good as its test, and as bad as its findings', () => {
   const fabric = {
     nodes: [
-      { name: 'a1', standing: 'good' },
-      { name: 'a2', standing: 'slow', why: ['slow with b1'] },
-      { name: 'b1', standing: 'skipped' },
+      { name: 'a1', health: 'good' },
+      { name: 'a2', health: 'slow', why: ['slow with b1'] },
+      { name: 'b1', health: 'skipped' },
     ],
     pairs: [],
     paths: [],

@@ -11,7 +11,7 @@ export type Standing = (typeof STANDINGS)[number];
 export const STANDING_WORDS: Record<Standing, string> = {
   unknown: 'not tested',
   good: 'tested well',
-  undecided: 'slow, not known whose fault',
+  undecided: 'slow, cause unknown',
   slow: 'slow, or with errors',
   down: 'down',
 };
@@ -69,9 +69,9 @@ export function links(
 ): Links {
   const out: Links = { nodes: new Map(), inside: new Map(), leaves: new Map(), paths: [] };
   for (const n of test?.nodes ?? []) {
-    if (n.standing === 'good') worse(out.nodes, n.name, 'good');
-    if (n.standing === 'slow' || n.standing === 'undecided')
-      worse(out.nodes, n.name, n.standing, n.why?.join('; ') || 'slow in the last test');
+    if (n.health === 'good') worse(out.nodes, n.name, 'good');
+    if (n.health === 'slow' || n.health === 'undecided')
+      worse(out.nodes, n.name, n.health, n.why?.join('; ') || 'slow in the last test');
   }
   const named = new Set((test?.paths ?? []).map(([a, b]) => `${a} ${b}`));
   for (const p of test?.pairs ?? []) {

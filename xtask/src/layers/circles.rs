@@ -64,7 +64,7 @@ pub(super) fn between_modules(root: &Path) -> Result<Vec<Finding>> {
         } else if found.is_empty() {
             findings.push(Finding {
                 place: format!("crates/{name}"),
-                what: "its modules form no circles any more".into(),
+                what: "its modules form no cycles any more".into(),
                 why: "take it off the list `LEFT`, so that it stays so".into(),
             });
         }

@@ -147,7 +147,7 @@ impl Test {
 
 fn shown(ctx: &Ctx, test: &FabricTest) -> Result<u8, Fail> {
     ctx.show(test, render)?;
-    let bad = test.nodes.iter().any(|n| n.standing == FabricNodeHealth::Slow);
+    let bad = test.nodes.iter().any(|n| n.health == FabricNodeHealth::Slow);
     Ok(if bad || test.state == FabricState::Failed { FAILED } else { 0 })
 }
 
@@ -225,7 +225,7 @@ fn render(t: &FabricTest) -> String {
         return out;
     }
     for n in &t.nodes {
-        match n.standing {
+        match n.health {
             FabricNodeHealth::Good => {}
             FabricNodeHealth::Slow => {
                 let sure = n.confidence.map_or(0, |c| c / 10);
@@ -253,7 +253,7 @@ fn render(t: &FabricTest) -> String {
             hostlist::compress(group[half..].iter().map(String::as_str)),
         );
     }
-    let count = |s: FabricNodeHealth| t.nodes.iter().filter(|n| n.standing == s).count();
+    let count = |s: FabricNodeHealth| t.nodes.iter().filter(|n| n.health == s).count();
     out += &format!(
         "test {}: {} good, {} slow, {} undecided; {} in {}\n",
         t.id,
@@ -304,9 +304,9 @@ mod tests {
             verdict,
             error: None,
         };
-        let node = |name: &str, standing| FabricNode {
+        let node = |name: &str, health| FabricNode {
             name: name.into(),
-            standing,
+            health,
             why: vec!["slow with 2 of 2 partners".into()],
             entity: None,
             confidence: Some(850),

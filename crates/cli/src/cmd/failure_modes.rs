@@ -89,7 +89,7 @@ step 1 first, the next step when that did not help for long ([remediations.md](r
     );
     for m in MODES {
         text.push_str(&format!(
-            "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **Remediation** {}.\n- **What people do** {}\n- **Step by step** {}.\n- **Practised by** {}.\n",
+            "\n### {}\n\n{}.\n\n- **Found by** {}.\n- **A false alarm costs** {}.\n- **Remediation** {}.\n- **What people do** {}\n- **Step by step** {}.\n- **Drill** {}.\n",
             m.code, m.title, m.detector, m.false_alarm, steps(m.steps), m.runbook, book(m.code), drill(m.drill),
         ));
     }

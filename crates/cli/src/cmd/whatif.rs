@@ -34,7 +34,7 @@ pub(crate) struct Whatif {
     #[command(subcommand)]
     verb: Option<Verb>,
     #[command(flatten)]
-    twin: Twin,
+    simulator: SimulatorArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -56,7 +56,7 @@ struct Submit {
 }
 
 #[derive(Debug, Args)]
-struct Twin {
+struct SimulatorArgs {
     /// The site: `live` reads the server's log and simulates here, `server` lets the server simulate,
     /// otherwise a log (`muster store export`)
     #[arg(long, value_name = "live|server|LOG", required = true)]
@@ -80,7 +80,7 @@ struct Twin {
 
 impl Whatif {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-        let Some(Verb::Submit(submit)) = self.verb else { return self.twin.run(ctx).await };
+        let Some(Verb::Submit(submit)) = self.verb else { return self.simulator.run(ctx).await };
         let Submit { file, job, command } = *submit;
         let spec = super::submit::spec(ctx, file, job, command)?;
         // A question: "never" is an answer to it.
@@ -93,7 +93,7 @@ fn wrong(e: SimError) -> Fail {
     Fail::usage(e)
 }
 
-impl Twin {
+impl SimulatorArgs {
     async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         if self.from.as_deref() == Some("server") {
             return self.on_server(ctx).await;
@@ -263,7 +263,7 @@ fn record(e: muster_api::Event) -> Result<Record, Fail> {
 fn text(a: &WhatIfAnswer) -> String {
     let mut out = format!("{}\n\n", a.summary);
     let mut table = Table::new(&["METRIC", "NOW", "CHANGED", "CHANGE", "95% OF THE CHANGE"]);
-    for f in &a.figures {
+    for f in &a.metrics {
         let [base, changed, change, interval] = site::cells(f);
         table.row(vec![
             cell(site::label(f)),
@@ -343,8 +343,8 @@ mod tests {
     fn a_twin_needs_a_site_and_a_change() {
         let w = parse(&["--from", "live", "--change", "nodes=+64", "--change", "spares=2"])
             .expect("good arguments");
-        assert_eq!(w.twin.change, ["nodes=+64", "spares=2"]);
-        assert_eq!((w.twin.seeds, w.twin.budget), (8, Span::secs(10)));
+        assert_eq!(w.simulator.change, ["nodes=+64", "spares=2"]);
+        assert_eq!((w.simulator.seeds, w.simulator.budget), (8, Span::secs(10)));
         assert!(w.verb.is_none());
         assert!(parse(&["--from", "live"]).is_err(), "no change");
         assert!(parse(&["--change", "nodes=+64"]).is_err(), "no site");

@@ -65,7 +65,7 @@ fn runbooks(c: &Cluster, node: &str) {
     assert_eq!(slo::ready(c, "spares"), "missing");
     let run = c.json(&["runbook", "run", "no-spares"]);
     let id = run["id"].as_str().expect("a number").to_owned();
-    assert_eq!((&run["state"], &run["step"]), (&"going".into(), &1.into()), "{run:#}");
+    assert_eq!((&run["state"], &run["step"]), (&"running".into(), &1.into()), "{run:#}");
     let answer = |step: &str, more: &[&str]| {
         c.muster(&[&["runbook", "answer", &id, "--step", step], more].concat())
     };

@@ -1,6 +1,6 @@
 //! Folds records about health in. No policy here: only what the record says.
 
-use crate::state::health_book::{ACTS_KEPT, FINDINGS_KEPT, INCIDENTS_KEPT, REMEDIATIONS_KEPT};
+use crate::state::health_state::{ACTS_KEPT, FINDINGS_KEPT, INCIDENTS_KEPT, REMEDIATIONS_KEPT};
 use crate::state::{ApplyError, AutomationStop, State};
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;

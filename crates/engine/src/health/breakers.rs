@@ -5,7 +5,7 @@ use super::held::{UNUSED, is_work};
 use super::limits::{PAGE_AGAIN, STOPPED};
 use crate::Engine;
 use crate::qualify::{self, CAN};
-use crate::state::HealthBook;
+use crate::state::HealthState;
 use muster_health::breaker;
 use muster_model::breaker::{Breaker, BreakerState, Probe};
 use muster_model::entity::Entity;
@@ -28,7 +28,7 @@ fn not_opened(entity: &Entity) -> String {
     format!("a breaker was not opened: {entity}")
 }
 
-impl HealthBook {
+impl HealthState {
     /// Breakers that keep new work from nodes: open, or half-open until their probe has passed.
     pub fn open_breakers(&self) -> impl Iterator<Item = &Breaker> {
         let all = self.breakers.values().map(|b| &**b);

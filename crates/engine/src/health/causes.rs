@@ -285,7 +285,7 @@ impl Engine {
             return;
         }
         // What is proven and under way stays: the GPU is unhealthy whatever made it so.
-        let keeps = |book: &crate::state::HealthBook, f: &Finding| {
+        let keeps = |book: &crate::state::HealthState, f: &Finding| {
             let r = f.remediation.and_then(|r| book.remediations.get(&r));
             r.is_some_and(|r| r.step != RemediationStep::Proposed && r.action > Action::Drain)
         };

@@ -7,7 +7,7 @@
 
 use super::findings::of_hardware;
 use super::held::of_work;
-use crate::state::{HealthBook, PAST_NODES, State};
+use crate::state::{HealthState, PAST_NODES, State};
 use muster_health::breaker::Count;
 use muster_health::lemon;
 use muster_model::FailureMode;
@@ -197,7 +197,7 @@ impl State {
     }
 }
 
-impl HealthBook {
+impl HealthState {
     /// A node's history, to be added to.
     fn history(&mut self, node: &NodeName) -> &mut lemon::Record {
         Arc::make_mut(self.records.entry(node.clone()).or_default())

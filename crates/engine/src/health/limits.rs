@@ -2,7 +2,7 @@
 
 use super::work::Group;
 use crate::Engine;
-use crate::state::{HealthBook, State};
+use crate::state::{HealthState, State};
 use muster_lifecycle::groups::{FLEET, GroupKind, counts, memberships};
 use muster_lifecycle::limits::{GroupUse, holds, stop_holds, storm};
 use muster_model::FailureMode;
@@ -249,7 +249,7 @@ impl State {
 }
 
 /// Is it out of service by automation?
-pub(crate) fn is_out(book: &HealthBook, n: &Node) -> bool {
+pub(crate) fn is_out(book: &HealthState, n: &Node) -> bool {
     let word = |e: &Entity| book.breakers.get(e).is_some_and(|b| b.pinned.is_some());
     if matches!(n.stage, Stage::Quarantined | Stage::Repairing)
         || n.stage == Stage::Suspect && !book.is_stopped(n)

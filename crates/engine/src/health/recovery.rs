@@ -1,6 +1,6 @@
 //! How long the way back from a fault took, and where the time went.
 
-use crate::state::HealthBook;
+use crate::state::HealthState;
 use muster_model::job::{Job, Recovery, SlotEnd, StopReason};
 use muster_model::units::{Span, Time};
 
@@ -10,7 +10,7 @@ const UNHEALTHY_NODES_KEPT: usize = 16;
 /// When a fault happened, when it was found, and under which number.
 pub(crate) type FaultBehind = Option<(Time, Time, u64)>;
 
-impl HealthBook {
+impl HealthState {
     /// The fault behind a stop, where a finding names it.
     pub(crate) fn fault_behind(&self, reason: &StopReason) -> FaultBehind {
         let (StopReason::Unhealthy { finding, .. } | StopReason::Hung { finding }) = reason else {

@@ -57,7 +57,7 @@ impl Engine {
             };
             let lets = self.state.health.remediations_of(&node).find(lets).cloned();
             if let Some(r) = lets.filter(|_| choice.leave != Leave::Finish) {
-                self.hurry(&r, "it is worse or surer than it was", choice.leave);
+                self.hurry(&r, "its severity or its confidence rose", choice.leave);
             }
             return;
         }

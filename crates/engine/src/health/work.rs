@@ -1,7 +1,7 @@
 //! What is to be looked at again. Derived; never stored.
 
 use super::timers::Timers;
-use crate::state::{HealthBook, State};
+use crate::state::{HealthState, State};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
 use muster_model::finding::ObservedFinding;
@@ -125,7 +125,7 @@ impl Work {
     }
 
     /// How much of which group is out may have changed.
-    fn note_groups(&mut self, event: &Event, book: &HealthBook) {
+    fn note_groups(&mut self, event: &Event, book: &HealthState) {
         let ended = |id: &u64| {
             let took =
                 |r: &Remediation| r.action.takes_node() && r.step != RemediationStep::Proposed;
@@ -169,7 +169,7 @@ impl Work {
     }
 
     /// Something has a moment of its own, or waited for this.
-    fn note_moments(&mut self, event: &Event, book: &HealthBook) {
+    fn note_moments(&mut self, event: &Event, book: &HealthState) {
         match event {
             Event::NodeStaged { node, .. }
             | Event::NodeReady { node, .. }

@@ -1,4 +1,4 @@
-//! From an act of a book to the command that the API has for it.
+//! From an act of a runbook to the command that the API has for it.
 
 use super::observe::remediation;
 use crate::Engine;

@@ -3,7 +3,7 @@
 use super::RUNS_KEPT;
 use crate::state::State;
 use muster_model::event::{Event, Record};
-use muster_model::runbook::{Run, RunEnd, SiteBook, StepDone};
+use muster_model::runbook::{Run, RunEnd, SiteRunbook, StepDone};
 use std::sync::Arc;
 
 /// Steps kept with a run.
@@ -15,7 +15,7 @@ impl State {
         match &r.event {
             Event::RunbookSet { name, text } => {
                 let (text, by, version) = (text.clone(), r.actor.clone(), r.seq.0);
-                let book = SiteBook { text, by, at: r.at, version };
+                let book = SiteRunbook { text, by, at: r.at, version };
                 shelf.books.insert(name.clone(), Arc::new(book));
             }
             Event::RunbookDeleted { name } => {

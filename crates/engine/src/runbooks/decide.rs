@@ -1,4 +1,4 @@
-//! Words about books and runs.
+//! Words about runbooks and runs.
 
 use super::step::conflict;
 use super::{BOOKS_MAX, LIVE_MAX, no_book, read};
@@ -11,7 +11,7 @@ use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::runbook::{BOOK_MAX, Run, RunActor, RunOutcome, WORDS_MAX};
 use muster_model::tenant::Role;
-use muster_runbook::Book;
+use muster_runbook::ParsedRunbook;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -74,14 +74,14 @@ fn set(e: &mut Engine, name: &str, text: &Arc<str>) -> Result<(), Refusal> {
     too_long("text", text, BOOK_MAX)?;
     let book = read(name, text)?;
     if book.name != name {
-        let message = format!("the book calls itself {}, not {name}", book.name);
+        let message = format!("the runbook calls itself {}, not {name}", book.name);
         return Err(Refusal::new(RefusalCode::Invalid, message)
             .field("name")
             .hint("the name in its front matter counts"));
     }
     let shelf = &e.state.runbooks;
     if shelf.books.len() >= BOOKS_MAX && !shelf.books.contains_key(name) {
-        return Err(conflict(&format!("there are {BOOKS_MAX} books of the site's own already"))
+        return Err(conflict(&format!("there are {BOOKS_MAX} runbooks of the site's own already"))
             .hint("delete one with `muster runbook delete`"));
     }
     if shelf.text(name).is_some_and(|(old, _)| *old == **text) {
@@ -91,13 +91,13 @@ fn set(e: &mut Engine, name: &str, text: &Arc<str>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The book of this name or for what is called so, and that it can be followed with these
+/// The runbook of this name or for what is called so, and that it can be followed with these
 /// variables.
 pub(super) fn open(
     e: &Engine,
     name: &str,
     vars: &BTreeMap<String, String>,
-) -> Result<(Book, Arc<str>, Option<u64>), Refusal> {
+) -> Result<(ParsedRunbook, Arc<str>, Option<u64>), Refusal> {
     let shelf = &e.state.runbooks;
     let found = shelf.find(name).and_then(|n| Some((shelf.text(&n)?, n)));
     let ((text, version), name) = found.ok_or_else(|| no_book(name))?;

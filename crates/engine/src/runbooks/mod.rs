@@ -14,7 +14,7 @@ pub use rehearse::rehearse;
 
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::runbook::Run;
-use muster_runbook::{Book, parse};
+use muster_runbook::{ParsedRunbook, parse};
 
 pub(crate) use decide::decide;
 
@@ -22,18 +22,18 @@ pub(crate) use decide::decide;
 const RUNS_KEPT: usize = 512;
 /// Runs that go on at a time.
 const LIVE_MAX: usize = 64;
-/// Books of the site's own.
+/// Runbooks of the site's own.
 const BOOKS_MAX: usize = 256;
 
-/// The book that a run follows.
-pub(crate) fn read(name: &str, text: &str) -> Result<Book, Refusal> {
+/// The runbook that a run follows.
+pub(crate) fn read(name: &str, text: &str) -> Result<ParsedRunbook, Refusal> {
     parse(name, text).map_err(|e| {
         let hint = e.hint.clone();
         Refusal::new(RefusalCode::Invalid, e.to_string()).field("text").hint(hint)
     })
 }
 
-/// There is no such book.
+/// There is no such runbook.
 pub(crate) fn no_book(name: &str) -> Refusal {
     let name: String = name.chars().take(63).collect();
     Refusal::new(RefusalCode::NotFound, format!("there is no runbook {name}"))

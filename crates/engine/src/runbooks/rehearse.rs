@@ -11,13 +11,13 @@ use muster_model::units::Time;
 use muster_runbook::{Next, Observable, StepKind, Value, fill};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Says what each step of a book would see and do for somebody. Questions are answered as the book
-/// assumes, waits are taken to end well, and acts are tried on the copy: a refusal is the one that
-/// a real run would get. What comes after such an answer or wait and is not so now cannot be known
+/// Says what each step of a runbook would see and do for somebody. Questions are answered as the
+/// runbook assumes, waits are taken to end well, and acts are tried on the copy: a refusal is
+/// the one that a real run would get. What comes after such an answer or wait and is not so now cannot be known
 /// yet: the present says nothing about it.
 ///
 /// # Errors
-/// A [`Refusal`] when there is no such book, or its variables are missing.
+/// A [`Refusal`] when there is no such runbook, or its variables are missing.
 pub fn rehearse(
     state: State,
     name: &str,

@@ -8,7 +8,7 @@ use muster_model::event::Event;
 use muster_model::names::NodeName;
 use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepDone, StepOutcome};
 use muster_model::units::Time;
-use muster_runbook::{Book, Next, Step, StepKind, Test, Value};
+use muster_runbook::{Next, ParsedRunbook, Step, StepKind, Test, Value};
 use std::sync::Arc;
 
 /// Steps that the machine takes of one run without looking at anything else.
@@ -52,8 +52,8 @@ pub(super) fn observation_text(test: &Test, value: &Value) -> String {
 }
 
 impl Engine {
-    /// The book of a run, read once.
-    pub(super) fn book_of(&mut self, run: &Run) -> Option<Arc<Book>> {
+    /// The runbook of a run, read once.
+    pub(super) fn book_of(&mut self, run: &Run) -> Option<Arc<ParsedRunbook>> {
         if let Some(b) = self.books.get(&run.id) {
             return Some(b.clone());
         }
@@ -91,7 +91,7 @@ impl Engine {
             return false;
         }
         let Some(book) = self.book_of(&run) else {
-            let why = "this version cannot read its book any more".to_owned();
+            let why = "this version cannot read its runbook any more".to_owned();
             let outcome = RunOutcome::Unresolved;
             self.emit(None, Event::RunbookEnded { run: id, outcome, why, by_operator: false });
             return false;
@@ -123,7 +123,7 @@ impl Engine {
         true
     }
 
-    fn act_by_itself(&mut self, run: &Run, book: &Book, step: &Step) -> bool {
+    fn act_by_itself(&mut self, run: &Run, book: &ParsedRunbook, step: &Step) -> bool {
         let StepKind::Act(act) = &step.what else { return false };
         let node = self.taken_by(act, &run.vars);
         // What holds for automation holds for what the machine does in somebody's name.
@@ -181,7 +181,7 @@ impl Engine {
         note: &str,
         seen: Option<&str>,
     ) -> Result<(), Refusal> {
-        let unreadable = || conflict("this version cannot read the run's book any more");
+        let unreadable = || conflict("this version cannot read the run's runbook any more");
         let book = self.book_of(run).ok_or_else(unreadable)?;
         let step = book.step(run.step).ok_or_else(unreadable)?;
         self.may_answer(who, run, &book)?;
@@ -241,7 +241,7 @@ impl Engine {
     /// the step's act, and in an automatic run those of every act that may follow before a person
     /// is asked again. Whoever began it may always answer: what they may not do is refused when
     /// it is done.
-    fn may_answer(&self, who: &Actor, run: &Run, book: &Book) -> Result<(), Refusal> {
+    fn may_answer(&self, who: &Actor, run: &Run, book: &ParsedRunbook) -> Result<(), Refusal> {
         let owner = self.acts_as(run).ok().filter(|_| run.auto);
         if owner.is_none() && who.name == run.by.name {
             return Ok(());
@@ -265,7 +265,7 @@ impl Engine {
     }
 
     /// Writes a step down, and what follows from it.
-    fn finish(&mut self, run: &Run, book: &Book, step: &Step, t: StepRecord) {
+    fn finish(&mut self, run: &Run, book: &ParsedRunbook, step: &Step, t: StepRecord) {
         let next = book.after(step.no, t.outcome, t.chose.as_deref());
         let to = match next {
             Next::Step(n) => n,
@@ -297,7 +297,7 @@ impl Engine {
         let over = match next {
             Next::Over(outcome) => Some((outcome, why)),
             Next::Step(_) if circles => {
-                Some((RunOutcome::Unresolved, "it goes in circles".to_owned()))
+                Some((RunOutcome::Unresolved, "its steps repeat without an end".to_owned()))
             }
             Next::Step(_) => None,
         };
@@ -307,7 +307,7 @@ impl Engine {
     }
 
     /// When the time of a step is up, if it begins now.
-    pub(super) fn limit_of(&self, book: &Book, no: u32) -> Option<Time> {
+    pub(super) fn limit_of(&self, book: &ParsedRunbook, no: u32) -> Option<Time> {
         match book.step(no).map(|s| &s.what) {
             Some(StepKind::Wait(_, span)) => Some(self.state.now + *span),
             _ => None,

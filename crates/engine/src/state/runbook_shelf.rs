@@ -1,17 +1,17 @@
 //! The site's own runbooks and their runs, as the log adds them up.
 
-use muster_model::runbook::{Run, SiteBook};
-use muster_runbook::{Book, parse, shelf};
+use muster_model::runbook::{Run, SiteRunbook};
+use muster_runbook::{ParsedRunbook, parse, shelf};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The site's own books, and runs.
+/// The site's own runbooks, and runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunbookShelf {
-    /// Books that the site wrote or changed.
-    pub books: BTreeMap<String, Arc<SiteBook>>,
+    /// Runbooks that the site wrote or changed.
+    pub books: BTreeMap<String, Arc<SiteRunbook>>,
     /// Runs: all that go on, and those that ended lately.
     pub runs: BTreeMap<u64, Arc<Run>>,
     /// Those that go on; derived.
@@ -36,8 +36,8 @@ impl RunbookShelf {
         self.live.iter().filter_map(|id| self.runs.get(id))
     }
 
-    /// Text of a book: the site's own, or the one that came with Muster. With it the record of the
-    /// site's own.
+    /// Text of a runbook: the site's own, or the one that came with Muster. With it the record
+    /// of the site's own.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<(Arc<str>, Option<u64>)> {
         match self.books.get(name) {
@@ -46,9 +46,9 @@ impl RunbookShelf {
         }
     }
 
-    /// Every book, by name: the site's own before those that came with Muster.
+    /// Every runbook, by name: the site's own before those that came with Muster.
     #[must_use]
-    pub fn all(&self) -> BTreeMap<String, (Book, Option<u64>)> {
+    pub fn all(&self) -> BTreeMap<String, (ParsedRunbook, Option<u64>)> {
         let names = shelf::names().map(str::to_owned).chain(self.books.keys().cloned());
         let read = |name: String| {
             let (text, version) = self.text(&name)?;
@@ -57,10 +57,10 @@ impl RunbookShelf {
         names.filter_map(read).collect()
     }
 
-    /// Names of the books that serve a failure mode or a topic: the site's own first.
+    /// Names of the runbooks that serve a failure mode or a topic: the site's own first.
     #[must_use]
     pub fn for_mode(&self, mode: &str) -> Vec<String> {
-        let serves = |b: &Book| b.modes.iter().chain(&b.topics).any(|m| m == mode);
+        let serves = |b: &ParsedRunbook| b.modes.iter().chain(&b.topics).any(|m| m == mode);
         let mut out: Vec<(bool, String)> = self
             .all()
             .into_iter()
@@ -71,8 +71,8 @@ impl RunbookShelf {
         out.into_iter().map(|(_, n)| n).collect()
     }
 
-    /// The book of this name, or the first that serves what is called so: an alert names what is
-    /// wrong, and several things share a book.
+    /// The runbook of this name, or the first that serves what is called so: an alert names what is
+    /// wrong, and several things share a runbook.
     #[must_use]
     pub fn find(&self, word: &str) -> Option<String> {
         if self.text(word).is_some() {

@@ -10,7 +10,7 @@ use muster_model::node::Node;
 use muster_model::slo::{Objective, Objectives};
 use muster_model::units::Time;
 use muster_slo::budget::{Counts, Status, last_judged, status_judged};
-use muster_slo::{Book, Facts, Ledger, NotificationDesk, defaults};
+use muster_slo::{Facts, Ledger, NotificationDesk, SliCounter, defaults};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct SloState {
     /// When certificates end.
     pub certificates: BTreeMap<Entity, Time>,
     /// What was counted.
-    pub book: Book,
+    pub book: SliCounter,
     /// The objectives that hold; follows from what the site said.
     #[serde(skip)]
     in_force: Vec<Objective>,
@@ -67,7 +67,7 @@ impl Default for SloState {
             desk: NotificationDesk::default(),
             outside: BTreeMap::new(),
             certificates: BTreeMap::new(),
-            book: Book::default(),
+            book: SliCounter::default(),
             in_force: Vec::new(),
         };
         out.follow();

@@ -1,7 +1,7 @@
 //! What a ticket carries: everything that whoever repairs the node, or takes a part back, asks for.
 //! Jobs are named by number only: a ticket may leave the house.
 
-use muster_engine::{KeptFault, State};
+use muster_engine::{State, StoredFault};
 use muster_health::modes;
 use muster_model::finding::{Finding, Incident};
 use muster_model::ids::AttemptKey;
@@ -35,12 +35,12 @@ pub(super) struct Machine {
     versions: BTreeMap<String, String>,
     stage: String,
     generation: u32,
-    gpus: Vec<Board>,
+    gpus: Vec<GpuIdentity>,
 }
 
 /// A GPU with what is printed on it.
 #[derive(Debug, Clone, Serialize)]
-struct Board {
+struct GpuIdentity {
     index: u32,
     sku: String,
     uuid: String,
@@ -83,7 +83,7 @@ pub(super) struct Bundle {
     finding: Option<Arc<Finding>>,
     incident: Option<Arc<Incident>>,
     other_findings: Vec<Arc<Finding>>,
-    faults: Vec<Arc<KeptFault>>,
+    faults: Vec<Arc<StoredFault>>,
     qualification: Option<Arc<Qualified>>,
     jobs_hit: Vec<AffectedAttempt>,
     timeline: Vec<Moment>,
@@ -134,7 +134,7 @@ pub(super) fn of(s: &State, asked: &AskedAct) -> Option<Bundle> {
 }
 
 fn machine(name: &str, n: Option<&Node>, gpu: Option<u32>) -> Machine {
-    let board = |g: &Gpu, gone: bool| Board {
+    let board = |g: &Gpu, gone: bool| GpuIdentity {
         index: g.index,
         sku: g.sku.clone(),
         uuid: g.uuid.clone(),
@@ -147,7 +147,7 @@ fn machine(name: &str, n: Option<&Node>, gpu: Option<u32>) -> Machine {
     };
     let boards = |n: &Node| {
         let here = n.inventory.gpus.iter().map(|g| board(g, false));
-        let mut all: Vec<Board> =
+        let mut all: Vec<GpuIdentity> =
             here.chain(n.missing_gpus.iter().map(|g| board(g, true))).collect();
         all.sort_by_key(|b| b.index);
         all

@@ -63,13 +63,13 @@ pub(super) async fn execute(dir: &Path, hook: Option<&Hook>, page: &Page) -> Out
                 act = id,
                 title = page.title,
                 detail = page.detail,
-                "somebody is called"
+                "a page is due"
             );
         }
         Ok(Ok(false)) => {}
         // It is said all the same: a full disk must not keep people asleep.
         Ok(Err(e)) => {
-            tracing::error!(act = id, title = page.title, error = %e, "somebody is called, and the page cannot be stored");
+            tracing::error!(act = id, title = page.title, error = %e, "a page is due, and it cannot be stored");
         }
         Err(_) => return Outcome::Later,
     }

@@ -427,7 +427,7 @@ fn work(
 fn collectives(bench: &dyn Bench, devices: &[Box<dyn Device>], o: &Options) -> Check {
     let all: Vec<u32> = devices.iter().map(|d| d.index()).collect();
     if all.len() < 2 {
-        let note = "one GPU has nobody to talk to";
+        let note = "one GPU has no peer";
         return Check::plain("nccl-all-reduce", None, Outcome::Skipped, note);
     }
     let sku = devices.first().and_then(|d| d.describe().ok()).map(|g| g.sku).unwrap_or_default();

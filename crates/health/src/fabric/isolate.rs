@@ -60,7 +60,7 @@ impl Isolate {
         if suspects.is_empty() {
             return Vec::new();
         }
-        let mut good: Vec<usize> = self.standing_is(FabricNodeStatus::Good);
+        let mut good: Vec<usize> = self.with_status(FabricNodeStatus::Good);
         if good.is_empty() {
             // Nobody to compare with: others meet until a pair passes.
             while self.done < all_rounds(self.order.len()) {
@@ -132,7 +132,7 @@ impl Isolate {
 
     /// How a node stands.
     #[must_use]
-    pub fn standing(&self, node: usize) -> FabricNodeStatus {
+    pub fn status(&self, node: usize) -> FabricNodeStatus {
         if self.passed.contains(&node) {
             return FabricNodeStatus::Good;
         }
@@ -147,19 +147,19 @@ impl Isolate {
         }
     }
 
-    fn standing_is(&self, wanted: FabricNodeStatus) -> Vec<usize> {
+    fn with_status(&self, wanted: FabricNodeStatus) -> Vec<usize> {
         let there = |n: &usize| wanted != FabricNodeStatus::Good || !self.away.contains(n);
-        (0..self.order.len()).filter(|n| self.standing(*n) == wanted).filter(there).collect()
+        (0..self.order.len()).filter(|n| self.status(*n) == wanted).filter(there).collect()
     }
 
     fn unknown(&self) -> Vec<usize> {
-        self.standing_is(FabricNodeStatus::Unknown)
+        self.with_status(FabricNodeStatus::Unknown)
     }
 
     /// Nodes that are bad, in order.
     #[must_use]
     pub fn bad(&self) -> Vec<usize> {
-        self.standing_is(FabricNodeStatus::Bad)
+        self.with_status(FabricNodeStatus::Bad)
     }
 
     /// Pairs that failed though both nodes are good with others: the path between them is at
@@ -283,7 +283,7 @@ mod tests {
         assert!(again[0].0 == left || again[0].1 == left);
         i.result(again[0], true);
         assert!(i.next_tests().is_empty());
-        assert_eq!(i.standing(gone), FabricNodeStatus::Away);
-        assert_eq!(i.standing(left), FabricNodeStatus::Good);
+        assert_eq!(i.status(gone), FabricNodeStatus::Away);
+        assert_eq!(i.status(left), FabricNodeStatus::Good);
     }
 }

@@ -5,12 +5,12 @@
 //! - [`isolate`]: nodes of slow pairs are paired again with nodes that are known to be good.
 //! - [`bisect`]: a group that fails as a whole is halved until its bad nodes are left.
 //! - [`preflight`]: which gangs and nodes are tested before work starts.
-//! - [`book`]: what each path could do in the past, and what that makes of a new figure.
+//! - [`path_history`]: what each path could do in the past, and what that makes of a new number.
 //! - [`verdict`]: what follows for the nodes, as findings.
 
 pub mod bisect;
-pub mod book;
 pub mod isolate;
 pub mod pairs;
+pub mod path_history;
 pub mod preflight;
 pub mod verdict;

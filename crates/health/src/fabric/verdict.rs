@@ -1,6 +1,6 @@
 //! What tests between nodes say of the nodes, as findings.
 
-use super::book::Baseline;
+use super::path_history::Baseline;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::{ObservedFinding, Severity};

@@ -119,7 +119,7 @@ pub(crate) async fn close(
 pub(crate) async fn failure_modes(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let books = app.brain().read(|s| s.runbooks.all());
     let serving = |mode: &str| -> Vec<String> {
-        let serves = |b: &muster_runbook::Book| b.modes.iter().any(|m| m == mode);
+        let serves = |b: &muster_runbook::ParsedRunbook| b.modes.iter().any(|m| m == mode);
         books.iter().filter(|(_, (b, _))| serves(b)).map(|(name, _)| name.clone()).collect()
     };
     let mut items: Vec<FailureMode> = modes::MODES

@@ -41,7 +41,7 @@ pub(super) struct IncidentTimeline {
     jobs: BTreeMap<JobId, Option<ProjectName>>,
     down: BTreeMap<NodeName, Time>,
     lost_ms: u64,
-    /// How often somebody was called: what reached a receiver.
+    /// How often somebody was paged: what reached a receiver.
     called: u32,
     /// How often somebody was to be called, whether anybody could be reached or not.
     pub(super) wanted: u32,

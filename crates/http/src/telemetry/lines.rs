@@ -74,8 +74,8 @@ fn gpus_of(slot: &Slot, nth: u32) -> impl Iterator<Item = u32> {
     slot.gpus.iter().skip(whole(skip)).take(whole(take))
 }
 
-/// One figure of one GPU; nothing where the device does not tell it.
-fn figure(window: &Window, name: &str, gpu: u32, bins: Bins) -> Option<Vec<Option<f32>>> {
+/// One metric of one GPU; nothing where the device does not report it.
+fn metric(window: &Window, name: &str, gpu: u32, bins: Bins) -> Option<Vec<Option<f32>>> {
     let column = window.gpu_columns.iter().position(|c| c == name)?;
     let at = usize::try_from(gpu).ok()?.checked_mul(window.gpu_columns.len())? + column;
     let mut means = Means::default();
@@ -89,7 +89,7 @@ fn figure(window: &Window, name: &str, gpu: u32, bins: Bins) -> Option<Vec<Optio
 }
 
 fn band(b: Band) -> TelemetryBand {
-    TelemetryBand { low: b.low, middle: b.middle, high: b.high }
+    TelemetryBand { low: b.low, median: b.median, high: b.high }
 }
 
 pub(super) fn of(
@@ -111,7 +111,7 @@ pub(super) fn of(
         let mut crowd = BandBuilder::default();
         for slot in &p.slots {
             let Some(w) = windows.get(&slot.node) else { continue };
-            slot.gpus.iter().filter_map(|g| figure(w, name, g, bins)).for_each(|l| crowd.add(&l));
+            slot.gpus.iter().filter_map(|g| metric(w, name, g, bins)).for_each(|l| crowd.add(&l));
         }
         out.bands.push(band(crowd.band()));
     }
@@ -152,11 +152,11 @@ pub(super) fn of(
         let window = windows.get(&slot.node);
         let gpu = |gpu: u32| GpuLine {
             gpu,
-            figures: asked
+            metrics: asked
                 .fields
                 .iter()
                 .map(|(name, ..)| {
-                    window.and_then(|w| figure(w, name, gpu, bins)).unwrap_or_default()
+                    window.and_then(|w| metric(w, name, gpu, bins)).unwrap_or_default()
                 })
                 .collect(),
         };
@@ -236,8 +236,8 @@ mod tests {
         assert_eq!((l.lines[9].rank, l.lines[9].node.as_str()), (9, "n1"));
         assert_eq!(l.lines[9].gpus.len(), 1);
         let g = &l.lines[9].gpus[0];
-        assert_eq!((g.gpu, g.figures[0].last().unwrap()), (1, &Some(11.0)));
-        assert!(g.figures[1].is_empty(), "nobody tells of power");
+        assert_eq!((g.gpu, g.metrics[0].last().unwrap()), (1, &Some(11.0)));
+        assert!(g.metrics[1].is_empty(), "nobody tells of power");
         assert_eq!(l.bands[0].high.last().unwrap(), &Some(17.0));
         let l = make_lines(&p, &rows(4, 8), Order::Rank, 20, 20);
         assert_eq!((l.lines.len(), l.next), (12, None));
@@ -264,7 +264,7 @@ mod tests {
         let l = of(Some(&gang(4, 1, 0)), &Windows::new(), &t, &asked(Order::Slow, 0, 2), bins);
         assert_eq!(l.lines.iter().map(|l| l.rank).collect::<Vec<_>>(), [1, 0]);
         assert_eq!((l.slowest, l.fastest, l.ranks, l.next), (Some(1), Some(2), 4, Some(2)));
-        assert_eq!(l.step_band.middle.last().unwrap(), &Some(400.0));
+        assert_eq!(l.step_band.median.last().unwrap(), &Some(400.0));
         assert_eq!(l.lines[0].mean_ms, Some(900.0));
     }
 

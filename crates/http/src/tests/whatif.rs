@@ -17,7 +17,7 @@ async fn queue(s: &Site, jobs: usize) {
 }
 
 fn metric<'a>(answer: &'a Value, name: &str) -> &'a Value {
-    answer["figures"].as_array().unwrap().iter().find(|f| f["name"] == name).unwrap()
+    answer["metrics"].as_array().unwrap().iter().find(|f| f["name"] == name).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

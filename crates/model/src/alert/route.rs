@@ -106,7 +106,7 @@ pub enum GroupBy {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Escalation {
-    /// So long after it became loud.
+    /// So long after it began to notify.
     pub after: Span,
     /// Names of receivers.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
@@ -228,7 +228,7 @@ impl Route {
             return Err(problem(&format!("{at}.repeat"), text, "write at least 1m"));
         }
         if self.wait > Span::hours(1) {
-            let text = format!("{} is too long to keep an alert back", self.wait);
+            let text = format!("{} is too long to delay a notification", self.wait);
             return Err(problem(&format!("{at}.wait"), text, "write at most 1h"));
         }
         let mut last = Span(0);

@@ -28,7 +28,7 @@ impl Written {
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct ReportedCheckpoint {
     /// The last one that a rank told of.
     last: Option<(Option<u64>, Option<String>)>,
     /// The newest that is not on its way to the log, and when it may be.
@@ -37,7 +37,7 @@ struct Told {
 
 /// What was told on one connection.
 #[derive(Debug, Default)]
-pub(super) struct Checkpoints(BTreeMap<AttemptKey, Told>);
+pub(super) struct Checkpoints(BTreeMap<AttemptKey, ReportedCheckpoint>);
 
 impl Checkpoints {
     /// Every rank may tell of the same checkpoint.
@@ -69,7 +69,7 @@ impl Checkpoints {
 
     /// Those that are due.
     pub(super) fn due(&mut self, now: Time) -> Vec<(AttemptKey, Written)> {
-        let is_due = |(key, told): (&AttemptKey, &Told)| {
+        let is_due = |(key, told): (&AttemptKey, &ReportedCheckpoint)| {
             told.waiting.as_ref().filter(|(_, due)| *due <= now).map(|_| *key)
         };
         let keys: Vec<AttemptKey> = self.0.iter().filter_map(is_due).collect();

@@ -7,7 +7,7 @@
 //! hints, `count` bytes of JSON. Every frame is filled up to a multiple of four bytes.
 
 use super::Viewer;
-use super::world::{Cell, Change, NONE, OTHERS, OTHERS_JOB, UNKNOWN, WAITS, WORST, World};
+use super::fleet_map::{Cell, Change, FleetMap, NONE, OTHERS, OTHERS_JOB, UNKNOWN, WAITS, WORST};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use muster_model::event::Event;
 use serde::Serialize;
@@ -68,45 +68,45 @@ pub(super) fn kind(event: &Event) -> String {
 }
 
 /// Names and the whole picture.
-pub(super) fn full_frame(world: &World, viewer: &Viewer) -> Bytes {
-    let mut out = BytesMut::with_capacity(world.cells.len() * CELL + 1024);
-    words(&mut out, world, viewer);
-    cells(&mut out, world, Kind::Whole, None, viewer);
+pub(super) fn full_frame(map: &FleetMap, viewer: &Viewer) -> Bytes {
+    let mut out = BytesMut::with_capacity(map.cells.len() * CELL + 1024);
+    words(&mut out, map, viewer);
+    cells(&mut out, map, Kind::Whole, None, viewer);
     out.freeze()
 }
 
 /// Layout, names and the whole picture of a moment that has passed.
-pub(super) fn past(world: &World, viewer: &Viewer) -> Bytes {
+pub(super) fn past(map: &FleetMap, viewer: &Viewer) -> Bytes {
     let mut out =
-        BytesMut::with_capacity(world.cells.len() * CELL + world.layout.json.len() + 1024);
-    bytes(&mut out, world, Kind::Layout, &world.layout.json);
-    words(&mut out, world, viewer);
-    cells(&mut out, world, Kind::Whole, None, viewer);
+        BytesMut::with_capacity(map.cells.len() * CELL + map.layout.json.len() + 1024);
+    bytes(&mut out, map, Kind::Layout, &map.layout.json);
+    words(&mut out, map, viewer);
+    cells(&mut out, map, Kind::Whole, None, viewer);
     out.freeze()
 }
 
 /// What follows: hints, new names, and the cells that changed.
 pub(super) fn next(
-    world: &World,
+    map: &FleetMap,
     change: &Change,
     hints: Option<&Hints>,
     viewer: &Viewer,
 ) -> Bytes {
     let mut out = BytesMut::new();
     if let Some(hints) = hints {
-        text(&mut out, world, Kind::Hints, hints);
+        text(&mut out, map, Kind::Hints, hints);
     }
     match change {
         Change::Whole => {
-            words(&mut out, world, viewer);
-            cells(&mut out, world, Kind::Whole, None, viewer);
+            words(&mut out, map, viewer);
+            cells(&mut out, map, Kind::Whole, None, viewer);
         }
         Change::Cells { at, words: more } => {
             // A project has one name to know from the beginning: when others come is not told.
             if *more && viewer.is_none() {
-                words(&mut out, world, viewer);
+                words(&mut out, map, viewer);
             }
-            cells(&mut out, world, Kind::Change, Some(at), viewer);
+            cells(&mut out, map, Kind::Change, Some(at), viewer);
         }
     }
     out.freeze()
@@ -118,56 +118,56 @@ struct FrameNames<'a> {
     versions: &'a [String],
 }
 
-fn words(out: &mut BytesMut, world: &World, viewer: &Viewer) {
+fn words(out: &mut BytesMut, map: &FleetMap, viewer: &Viewer) {
     let told = match viewer {
         None => {
-            let tenants = world.words.tenants.iter().map(|t| t.as_str()).collect();
-            FrameNames { tenants, versions: &world.words.versions }
+            let tenants = map.words.tenants.iter().map(|t| t.as_str()).collect();
+            FrameNames { tenants, versions: &map.words.versions }
         }
         Some(own) => FrameNames { tenants: vec![own.as_str()], versions: &[] },
     };
-    text(out, world, Kind::Words, &told);
+    text(out, map, Kind::Words, &told);
 }
 
-fn text<T: Serialize>(out: &mut BytesMut, world: &World, kind: Kind, body: &T) {
-    bytes(out, world, kind, &serde_json::to_vec(body).unwrap_or_default());
+fn text<T: Serialize>(out: &mut BytesMut, map: &FleetMap, kind: Kind, body: &T) {
+    bytes(out, map, kind, &serde_json::to_vec(body).unwrap_or_default());
 }
 
-fn bytes(out: &mut BytesMut, world: &World, kind: Kind, json: &[u8]) {
+fn bytes(out: &mut BytesMut, map: &FleetMap, kind: Kind, json: &[u8]) {
     let filled = json.len().next_multiple_of(4);
-    head(out, world, kind, json.len(), filled);
+    head(out, map, kind, json.len(), filled);
     out.put_slice(json);
     out.put_bytes(b' ', filled - json.len());
 }
 
-fn head(out: &mut BytesMut, world: &World, kind: Kind, count: usize, body: usize) {
+fn head(out: &mut BytesMut, map: &FleetMap, kind: Kind, count: usize, body: usize) {
     out.put_u32_le(small(HEAD + body));
     out.put_u8(FORMAT);
     out.put_u8(kind as u8);
     out.put_u16_le(0);
     out.put_u32_le(small(count));
-    out.put_u64_le(world.layout.version);
-    out.put_u64_le(world.tick);
-    out.put_i64_le(world.at.0);
+    out.put_u64_le(map.layout.version);
+    out.put_u64_le(map.tick);
+    out.put_i64_le(map.at.0);
 }
 
 fn small(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-fn cells(out: &mut BytesMut, world: &World, kind: Kind, at: Option<&[u32]>, viewer: &Viewer) {
-    let own = viewer.as_ref().map(|e| world.words.tenants.iter().position(|t| t == e));
+fn cells(out: &mut BytesMut, map: &FleetMap, kind: Kind, at: Option<&[u32]>, viewer: &Viewer) {
+    let own = viewer.as_ref().map(|e| map.words.tenants.iter().position(|t| t == e));
     let shown = |cell: &Cell| match own {
         None => *cell,
         Some(own) => masked(*cell, own),
     };
-    let count = at.map_or(world.cells.len(), <[u32]>::len);
+    let count = at.map_or(map.cells.len(), <[u32]>::len);
     let picked: Vec<Cell> = match at {
-        None => world.cells.iter().map(shown).collect(),
-        Some(at) => at.iter().map(|i| shown(&world.cells[*i as usize])).collect(),
+        None => map.cells.iter().map(shown).collect(),
+        Some(at) => at.iter().map(|i| shown(&map.cells[*i as usize])).collect(),
     };
     let body = (count * CELL + at.map_or(0, |at| at.len() * 4)).next_multiple_of(4);
-    head(out, world, kind, count, body);
+    head(out, map, kind, count, body);
     out.reserve(body);
     let end = out.len() + body;
     for i in at.unwrap_or_default() {

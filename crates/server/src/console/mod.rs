@@ -5,6 +5,7 @@
 //! those of one project get a copy in which the others' work has no name. A reader that falls
 //! behind gets a whole picture again.
 
+mod fleet_map;
 mod frame;
 mod gather;
 mod layout;
@@ -12,13 +13,13 @@ mod order;
 mod past;
 mod snapshot;
 mod then;
-mod world;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
 use crate::follower::Cursor;
 use crate::supervise;
 use bytes::Bytes;
+use fleet_map::FleetMap;
 use muster_engine::State;
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq, Time};
@@ -28,7 +29,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, broadcast};
-use world::World;
 
 /// Time between two frames.
 const EVERY: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ struct Inner {
 #[derive(Default)]
 struct Hub {
     running: bool,
-    world: Option<World>,
+    map: Option<FleetMap>,
     /// The log up to which hints were given.
     hinted: Seq,
     channels: BTreeMap<Viewer, AudienceChannel>,
@@ -99,8 +99,8 @@ impl Console {
     pub async fn layout(&self) -> Result<(u64, Bytes), NoSnapshot> {
         let mut hub = self.inner.hub.lock().await;
         self.inner.refresh(&mut hub).await?;
-        let world = hub.world.as_ref().ok_or(NoSnapshot)?;
-        Ok((world.layout.version, world.layout.json.clone()))
+        let map = hub.map.as_ref().ok_or(NoSnapshot)?;
+        Ok((map.layout.version, map.layout.json.clone()))
     }
 
     /// The whole picture of a moment that has passed, with its layout and names.
@@ -117,8 +117,8 @@ impl Console {
         let draw = move || {
             let mut look = look;
             gather::fill_from_history(&mut look, &agents, &viewer);
-            let (world, _) = World::next(None, look);
-            frame::past(&world, &viewer)
+            let (map, _) = FleetMap::next(None, look);
+            frame::past(&map, &viewer)
         };
         tokio::task::spawn_blocking(draw).await.map_err(|_| PastError::Broken)
     }
@@ -127,17 +127,17 @@ impl Console {
     pub async fn watch(&self, viewer: &Viewer) -> Result<ConsoleSubscription, NoSnapshot> {
         let mut hub = self.inner.hub.lock().await;
         self.inner.refresh(&mut hub).await?;
-        let Hub { world, channels, running, .. } = &mut *hub;
-        let world = world.as_ref().ok_or(NoSnapshot)?;
+        let Hub { map, channels, running, .. } = &mut *hub;
+        let map = map.as_ref().ok_or(NoSnapshot)?;
         let channel = channels.entry(viewer.clone()).or_insert_with(|| AudienceChannel {
             frames: broadcast::channel(BEHIND).0,
             whole: None,
         });
         let first = match &channel.whole {
-            Some((tick, bytes)) if *tick == world.tick => bytes.clone(),
+            Some((tick, bytes)) if *tick == map.tick => bytes.clone(),
             _ => {
-                let bytes = frame::full_frame(world, viewer);
-                channel.whole = Some((world.tick, bytes.clone()));
+                let bytes = frame::full_frame(map, viewer);
+                channel.whole = Some((map.tick, bytes.clone()));
                 bytes
             }
         };
@@ -154,26 +154,26 @@ impl Console {
 impl Inner {
     /// Makes the picture when nobody keeps it up to date.
     async fn refresh(&self, hub: &mut Hub) -> Result<(), NoSnapshot> {
-        if hub.running && hub.world.is_some() {
+        if hub.running && hub.map.is_some() {
             return Ok(());
         }
         hub.hinted = self.brain.durable();
-        self.read_world(hub).await.map(|_| ())
+        self.read_map(hub).await.map(|_| ())
     }
 
     /// Looks at everything once; says which GPUs changed.
-    async fn read_world(&self, hub: &mut Hub) -> Result<world::Change, NoSnapshot> {
-        let before = hub.world.take();
+    async fn read_map(&self, hub: &mut Hub) -> Result<fleet_map::Change, NoSnapshot> {
+        let before = hub.map.take();
         let (brain, agents) = (self.brain.clone(), self.agents.clone());
         let work = tokio::task::spawn_blocking(move || {
             let seen = gather::take_snapshot(&brain, &agents);
-            World::next(before, seen)
+            FleetMap::next(before, seen)
         });
-        let (world, change) = work.await.map_err(|error| {
+        let (map, change) = work.await.map_err(|error| {
             tracing::error!(%error, "the console's snapshot of the fleet failed");
             NoSnapshot
         })?;
-        hub.world = Some(world);
+        hub.map = Some(map);
         Ok(change)
     }
 
@@ -208,7 +208,7 @@ impl Inner {
 /// is counted with it (`cargo xtask guard`).
 #[derive(Default)]
 pub struct Picture {
-    world: Option<World>,
+    map: Option<FleetMap>,
 }
 
 impl std::fmt::Debug for Picture {
@@ -220,9 +220,9 @@ impl std::fmt::Debug for Picture {
 impl Picture {
     /// The frame after the one before: everything at first, then what changed.
     pub fn frame(&mut self, state: &State, at: Time) -> Bytes {
-        let (world, change) = World::next(self.world.take(), gather::snapshot_from_log(state, at));
-        let bytes = frame::next(&world, &change, None, &None);
-        self.world = Some(world);
+        let (map, change) = FleetMap::next(self.map.take(), gather::snapshot_from_log(state, at));
+        let bytes = frame::next(&map, &change, None, &None);
+        self.map = Some(map);
         bytes
     }
 }
@@ -240,7 +240,7 @@ async fn run(inner: Arc<Inner>) {
             hub.running = false;
             return;
         }
-        let Ok(change) = inner.read_world(&mut hub).await else {
+        let Ok(change) = inner.read_map(&mut hub).await else {
             // Readers see their stream end, and come back.
             hub.channels.clear();
             hub.running = false;
@@ -248,9 +248,9 @@ async fn run(inner: Arc<Inner>) {
         };
         let mut hints: BTreeMap<Viewer, frame::Hints> =
             inner.hints(&mut hub).await.into_iter().collect();
-        let Hub { world: Some(world), channels, .. } = &mut *hub else { continue };
+        let Hub { map: Some(map), channels, .. } = &mut *hub else { continue };
         for (viewer, channel) in channels {
-            let bytes = frame::next(world, &change, hints.remove(viewer).as_ref(), viewer);
+            let bytes = frame::next(map, &change, hints.remove(viewer).as_ref(), viewer);
             // Nobody there is no harm.
             let _ = channel.frames.send(bytes);
         }

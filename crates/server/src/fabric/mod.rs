@@ -12,7 +12,7 @@ pub use choose::{FabricTestRequest, Refused};
 use crate::agents::Agents;
 use crate::brain::Brain;
 use muster_api::{FabricState, FabricTest, Kind};
-use muster_health::fabric::book::Book;
+use muster_health::fabric::path_history::FabricHistory;
 use muster_model::units::Span;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ struct Inner {
     agents: Agents,
     /// Where the past of paths is kept.
     file: Option<PathBuf>,
-    book: Mutex<Book>,
+    book: Mutex<FabricHistory>,
     tests: Mutex<BTreeMap<u64, StoredFabricTest>>,
     turn: tokio::sync::Mutex<()>,
 }
@@ -198,17 +198,17 @@ impl Inner {
     }
 }
 
-fn read(file: &Path) -> Book {
+fn read(file: &Path) -> FabricHistory {
     let text = match std::fs::read(file) {
         Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Book::default(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return FabricHistory::default(),
         Err(e) => {
             tracing::warn!(error = %e, "the past of the network's paths cannot be read");
-            return Book::default();
+            return FabricHistory::default();
         }
     };
     serde_json::from_slice(&text).unwrap_or_else(|e| {
         tracing::warn!(error = %e, "the past of the network's paths makes no sense; begun anew");
-        Book::default()
+        FabricHistory::default()
     })
 }

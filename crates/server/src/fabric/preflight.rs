@@ -107,7 +107,7 @@ fn make_report(t: FabricTest) -> PreflightReport {
     if let Some(reason) = t.error {
         return PreflightReport::NotMeasured { reason };
     }
-    let slow = t.nodes.iter().filter(|n| n.standing == FabricNodeHealth::Slow);
+    let slow = t.nodes.iter().filter(|n| n.health == FabricNodeHealth::Slow);
     let nodes: Vec<NodeName> = slow.filter_map(|n| n.name.parse().ok()).collect();
     if nodes.is_empty() { PreflightReport::Passed } else { PreflightReport::Slow { nodes } }
 }

@@ -47,9 +47,9 @@ impl RunningFabricTest {
             together = hunt.together().iter().filter(whole).cloned().collect();
             bad = hunt.bad();
         }
-        let mut standing = vec![FabricNodeStatus::Unknown; group.len()];
+        let mut statuses = vec![FabricNodeStatus::Unknown; group.len()];
         for (seat, i) in seats.iter().enumerate() {
-            standing[*i] = match seat {
+            statuses[*i] = match seat {
                 s if bad.contains(&s) && !known.away.contains(&s) => FabricNodeStatus::Bad,
                 s if known.good.contains(&s) => FabricNodeStatus::Good,
                 s if known.away.contains(&s) => FabricNodeStatus::Away,
@@ -57,7 +57,7 @@ impl RunningFabricTest {
             };
         }
         let together = together.into_iter().map(|g| g.into_iter().map(|s| seats[s]).collect());
-        HuntResult { standing, paths: Vec::new(), together: together.collect() }
+        HuntResult { statuses, paths: Vec::new(), together: together.collect() }
     }
 
     /// Halves until all is known; not when nobody is good whom others could be tested with.

@@ -5,9 +5,9 @@ use super::pair::{self, Lanes, Outcome};
 use super::{Inner, lock};
 use futures::future::join_all;
 use muster_api::{FabricNode, FabricNodeHealth, FabricPair, FabricState, FabricVerdict};
-use muster_health::fabric::book::{Baseline, Path, Reading};
 use muster_health::fabric::isolate::{FabricNodeStatus, Isolate};
 use muster_health::fabric::pairs::Pair;
+use muster_health::fabric::path_history::{Baseline, Path, Reading};
 use muster_health::fabric::verdict::{self, PairVerdict};
 use muster_link::messages::FabricMeasurement;
 use muster_model::command::Command;
@@ -42,7 +42,7 @@ pub(super) struct RunningFabricTest {
 
 /// What became of a hunt in one cluster.
 pub(super) struct HuntResult {
-    pub(super) standing: Vec<FabricNodeStatus>,
+    pub(super) statuses: Vec<FabricNodeStatus>,
     pub(super) paths: Vec<Pair>,
     pub(super) together: Vec<Vec<usize>>,
 }
@@ -133,8 +133,8 @@ impl RunningFabricTest {
                 true => self.whole(group, seed).await,
                 false => self.in_pairs(group, seed).await,
             };
-            for (node, standing) in group.iter().zip(found.standing) {
-                nodes.push(self.stands(node, standing, &mut findings));
+            for (node, status) in group.iter().zip(found.statuses) {
+                nodes.push(self.node_result(node, status, &mut findings));
             }
             let name = |i: usize| group[i].name.to_string();
             paths.extend(found.paths.into_iter().map(|(a, b)| [name(a), name(b)]));
@@ -177,8 +177,8 @@ impl RunningFabricTest {
         loop {
             let round = hunt.next_tests();
             if round.is_empty() {
-                let standing = (0..group.len()).map(|i| hunt.standing(i)).collect();
-                return HuntResult { standing, paths: hunt.paths(), together: Vec::new() };
+                let statuses = (0..group.len()).map(|i| hunt.status(i)).collect();
+                return HuntResult { statuses, paths: hunt.paths(), together: Vec::new() };
             }
             for (pair, told) in self.pairs(group, &round).await {
                 match told {
@@ -390,25 +390,25 @@ impl RunningFabricTest {
         book.baseline(path, class, peers)
     }
 
-    fn stands(
+    fn node_result(
         &self,
         node: &Node,
-        standing: FabricNodeStatus,
+        status: FabricNodeStatus,
         findings: &mut Vec<ObservedFinding>,
     ) -> FabricNode {
         let (name, at) = (node.name.as_str(), self.inner.brain.now());
         let mut shown = FabricNode {
             name: name.to_owned(),
-            standing: FabricNodeHealth::Undecided,
+            health: FabricNodeHealth::Undecided,
             why: Vec::new(),
             entity: None,
             confidence: None,
         };
-        match standing {
+        match status {
             FabricNodeStatus::Bad => {
                 lock(&self.inner.book).bad(name);
                 let f = verdict::slow(name, choose::entity(node), &self.judged, at);
-                shown.standing = FabricNodeHealth::Slow;
+                shown.health = FabricNodeHealth::Slow;
                 shown.why.clone_from(&f.evidence);
                 shown.entity = Some(f.entity.to_string());
                 shown.confidence = Some(f.confidence);
@@ -416,7 +416,7 @@ impl RunningFabricTest {
             }
             FabricNodeStatus::Good => {
                 lock(&self.inner.book).good(name, at);
-                shown.standing = FabricNodeHealth::Good;
+                shown.health = FabricNodeHealth::Good;
                 let open: Vec<Entity> = self.inner.brain.read(|s| {
                     let open = s.health.open_on(&node.name);
                     let mine = open.filter(|f| f.seen.kind == verdict::KIND);
@@ -441,7 +441,7 @@ impl RunningFabricTest {
 fn skipped(name: &NodeName, why: &str) -> FabricNode {
     FabricNode {
         name: name.to_string(),
-        standing: FabricNodeHealth::Skipped,
+        health: FabricNodeHealth::Skipped,
         why: vec![why.to_owned()],
         entity: None,
         confidence: None,

@@ -71,7 +71,7 @@ impl Inner {
 
 /// What became of all GPUs, and from when on that is known.
 #[derive(Debug, Clone)]
-pub struct FleetFigures {
+pub struct FleetUsage {
     /// Where GPU time went.
     pub report: Report,
     /// Hardware by where it is on its way into service.
@@ -219,14 +219,14 @@ impl Metering {
         span: impl FnOnce(Time) -> (Time, Time),
         step: Step,
         project: Option<&str>,
-    ) -> FleetFigures {
+    ) -> FleetUsage {
         let (reading, complete) = self.fleet.caught_up(fleet::PATIENCE).await;
         let fleet = &reading.fleet;
         // What was not read yet did not happen: its time stops there.
         let now = if complete { self.inner.brain.now().max(fleet.at()) } else { fleet.at() };
         let heard = fleet::hearing(&self.inner);
         let report = fleet.report(now, span(now), step, project, &|k| heard.get(&k).cloned());
-        FleetFigures {
+        FleetUsage {
             report,
             supply: fleet.supply(),
             forecast: fleet.forecast(now),

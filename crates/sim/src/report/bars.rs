@@ -23,7 +23,7 @@ const PARTS: [Part; 9] = [
     Part {
         class: "p-checkpoint",
         name: "checkpoints",
-        what: "standing still to save",
+        what: "blocked by checkpoints",
         value: |w| w.checkpoint,
     },
     Part {

@@ -39,7 +39,7 @@ pub struct Owner {
 pub struct Saving {
     /// `auto`, `never`, or how often.
     pub every: String,
-    /// How long the job stands still for one.
+    /// How long one blocks the job.
     pub cost: Span,
     /// From the start of the ranks to the first step: rendezvous, loading, warming up.
     pub startup: Span,

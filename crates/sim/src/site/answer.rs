@@ -1,9 +1,9 @@
-//! The answer: what a change does to the figures of a site, and how sure that is.
+//! The answer: what a change does to the metrics of a site, and how sure that is.
 
 use super::words::{self, amount};
 use super::{Change, Plan, SimulatedRun, Site, limit};
 use muster_model::ids::JobId;
-use muster_model::whatif::{WhatIfAnswer, WhatIfEstimate, WhatIfFigure, WhatIfStart, WhatIfUnit};
+use muster_model::whatif::{WhatIfAnswer, WhatIfEstimate, WhatIfMetric, WhatIfStart, WhatIfUnit};
 use std::collections::BTreeSet;
 
 /// Jobs that are named with their starts.
@@ -37,12 +37,12 @@ pub(crate) fn estimate(values: &[f64]) -> WhatIfEstimate {
 /// One of a pair.
 type PairSelector = fn(&(SimulatedRun, SimulatedRun)) -> &SimulatedRun;
 
-fn figure(
+fn metric(
     name: &str,
     unit: WhatIfUnit,
     pairs: &[(SimulatedRun, SimulatedRun)],
     of: impl Fn(&SimulatedRun) -> f64,
-) -> WhatIfFigure {
+) -> WhatIfMetric {
     let base: Vec<f64> = pairs.iter().map(|(b, _)| of(b)).collect();
     let changed: Vec<f64> = pairs.iter().map(|(_, c)| of(c)).collect();
     let differ: Vec<f64> = base.iter().zip(&changed).map(|(b, c)| c - b).collect();
@@ -54,7 +54,7 @@ fn figure(
         e
     };
     let certain = change.interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
-    WhatIfFigure {
+    WhatIfMetric {
         name: name.into(),
         unit,
         base: within(estimate(&base)),
@@ -66,7 +66,7 @@ fn figure(
 
 /// Present jobs that are not over in every run take at least as long; how much longer, nobody
 /// knows, and nothing is certain about the difference.
-fn bounded(mut f: WhatIfFigure, pairs: &[(SimulatedRun, SimulatedRun)]) -> WhatIfFigure {
+fn bounded(mut f: WhatIfMetric, pairs: &[(SimulatedRun, SimulatedRun)]) -> WhatIfMetric {
     f.base.at_least = pairs.iter().any(|(b, _)| b.unfinished > 0);
     f.changed.at_least = pairs.iter().any(|(_, c)| c.unfinished > 0);
     if f.base.at_least {
@@ -127,14 +127,14 @@ pub fn answer(
 ) -> WhatIfAnswer {
     let goes_on = base.goes_on();
     let (seconds, share, count) = (WhatIfUnit::Seconds, WhatIfUnit::Share, WhatIfUnit::Count);
-    let figures = vec![
-        figure("wait_mean_s", seconds, pairs, |l| l.waits.mean),
-        figure("wait_p95_s", seconds, pairs, |l| l.waits.p95),
-        bounded(figure("queue_makespan_s", seconds, pairs, |l| l.queue_s), pairs),
-        figure("goodput", share, pairs, |l| l.outcome.goodput),
-        figure("gpu_allocation_ratio", share, pairs, |l| l.outcome.gpu_allocation_ratio),
-        figure("jobs_completed", count, pairs, |l| l.outcome.jobs_completed as f64),
-        figure("interruptions", count, pairs, |l| l.outcome.interruptions as f64),
+    let metrics = vec![
+        metric("wait_mean_s", seconds, pairs, |l| l.waits.mean),
+        metric("wait_p95_s", seconds, pairs, |l| l.waits.p95),
+        bounded(metric("queue_makespan_s", seconds, pairs, |l| l.queue_s), pairs),
+        metric("goodput", share, pairs, |l| l.outcome.goodput),
+        metric("gpu_allocation_ratio", share, pairs, |l| l.outcome.gpu_allocation_ratio),
+        metric("jobs_completed", count, pairs, |l| l.outcome.jobs_completed as f64),
+        metric("interruptions", count, pairs, |l| l.outcome.interruptions as f64),
     ];
     let mut notes = base.notes.clone();
     notes.extend(changed.notes.iter().filter(|n| !base.notes.contains(n)).cloned());
@@ -189,7 +189,7 @@ pub fn answer(
         waiting: waiting as u64,
         arrivals_per_hour: site.arrivals_per_hour(),
         failures_per_1000_node_days: base.failures_per_1000_node_days(),
-        figures,
+        metrics,
         starts_earlier,
         starts_later,
         starts_same,
@@ -204,7 +204,7 @@ pub fn answer(
 
 /// A metric for a table: as the site is, as it would be, the difference and its interval.
 #[must_use]
-pub fn cells(f: &WhatIfFigure) -> [String; 4] {
+pub fn cells(f: &WhatIfMetric) -> [String; 4] {
     let interval = f.change.interval.map_or("?".into(), |[low, high]| {
         format!("{} to {}", words::signed(low, f.unit), words::signed(high, f.unit))
     });
@@ -221,7 +221,7 @@ pub fn cells(f: &WhatIfFigure) -> [String; 4] {
 
 /// What a metric is called in a table.
 #[must_use]
-pub fn label(f: &WhatIfFigure) -> &str {
+pub fn label(f: &WhatIfMetric) -> &str {
     match f.name.as_str() {
         "wait_mean_s" => "mean wait",
         "wait_p95_s" => "95th percentile of waits",

@@ -208,7 +208,7 @@ fn more_nodes_shorten_waits_and_fewer_lengthen_them() {
         super::answer(&site, &base, &other, &changes, &pairs)
     };
     let more = answer("nodes=+6");
-    let wait = more.figure("wait_mean_s").unwrap();
+    let wait = more.metric("wait_mean_s").unwrap();
     assert!(wait.change.mean < -5.0 * 3600.0, "{wait:?}");
     assert!(more.summary.starts_with("6 more nodes would "), "{}", more.summary);
     assert_eq!((more.base_size, more.changed_size), ([2, 16], [8, 64]));
@@ -220,12 +220,12 @@ fn more_nodes_shorten_waits_and_fewer_lengthen_them() {
     assert!(more.starts.is_sorted_by(|a, b| most(a) >= most(b)), "{:?}", more.starts);
     assert!(more.limit_base.starts_with("GPUs"), "{}", more.limit_base);
     let fewer = answer("nodes=-1");
-    assert!(fewer.figure("wait_mean_s").unwrap().change.mean > 3600.0);
+    assert!(fewer.metric("wait_mean_s").unwrap().change.mean > 3600.0);
     assert_eq!(fewer.changed_size, [1, 8]);
     assert_eq!(fewer.starts_earlier, 0, "{:?}", fewer.starts);
     assert!(fewer.starts_later > 0 && fewer.starts[0].changed_s > fewer.starts[0].base_s);
     let spare = answer("spares=1");
-    assert!(spare.figure("queue_makespan_s").unwrap().change.mean > 3600.0);
+    assert!(spare.metric("queue_makespan_s").unwrap().change.mean > 3600.0);
     assert!(site.plan(&change("nodes=-2"), None).is_err(), "one must stay");
     assert!(site.plan(&change("spares=2"), None).is_err());
 }
@@ -505,14 +505,14 @@ fn what_is_not_over_at_the_end_is_a_lower_bound() {
     let site = full().site();
     let ask = Ask { horizon: Some(Span::hours(2)), ..more_nodes(3) };
     let a = site.ask(&ask, &|| Some(0.0)).unwrap();
-    let f = a.figure("queue_makespan_s").unwrap();
+    let f = a.metric("queue_makespan_s").unwrap();
     assert!(f.base.at_least && f.base.interval.is_none() && !f.certain, "{f:?}");
     assert!(f.change.interval.is_none(), "{f:?}");
     let [base, _, change, interval] = cells(f);
     assert!(base.starts_with("> ") && change == "?" && interval == "?", "{base} {change}");
     assert!(a.summary.contains("not over within 2 h"), "{}", a.summary);
     let whole = site.ask(&more_nodes(3), &|| Some(0.0)).unwrap();
-    assert!(!whole.figure("queue_makespan_s").unwrap().base.at_least, "{}", whole.summary);
+    assert!(!whole.metric("queue_makespan_s").unwrap().base.at_least, "{}", whole.summary);
 }
 
 #[test]
@@ -524,7 +524,7 @@ fn nothing_binds_where_nothing_waits() {
     let site = w.site();
     let ask = Ask { horizon: Some(Span::mins(1)), ..more_nodes(2) };
     let a = site.ask(&ask, &|| Some(0.0)).unwrap();
-    assert!(a.figure("wait_mean_s").unwrap().base.mean < 0.5);
+    assert!(a.metric("wait_mean_s").unwrap().base.mean < 0.5);
     assert!(a.limit_base.starts_with("nothing"), "{}", a.limit_base);
 }
 

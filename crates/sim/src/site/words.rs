@@ -1,6 +1,6 @@
 //! Figures as people say them.
 
-use muster_model::whatif::{WhatIfAnswer, WhatIfFigure, WhatIfUnit};
+use muster_model::whatif::{WhatIfAnswer, WhatIfMetric, WhatIfUnit};
 
 /// `20 min`, `3 h 10 min`, `2 d 4 h`: at most two units.
 pub(crate) fn length(s: f64) -> String {
@@ -44,14 +44,14 @@ pub(crate) fn signed(x: f64, unit: WhatIfUnit) -> String {
     format!("{sign}{text}")
 }
 
-fn interval(f: &WhatIfFigure) -> String {
+fn interval(f: &WhatIfMetric) -> String {
     f.changed.interval.map_or(String::new(), |[low, high]| {
         format!(" (95%: {} to {})", amount(low, f.unit), amount(high, f.unit))
     })
 }
 
 /// One figure as a part of a sentence after "would".
-fn verb(f: &WhatIfFigure, what: &str) -> String {
+fn verb(f: &WhatIfMetric, what: &str) -> String {
     let (from, to) = (amount(f.base.mean, f.unit), amount(f.changed.mean, f.unit));
     if from == to {
         return format!("leave {what} at about {to}{}", interval(f));
@@ -67,7 +67,7 @@ fn verb(f: &WhatIfFigure, what: &str) -> String {
 
 /// When the jobs that are there now are over, as a part of a sentence after "would".
 fn over(a: &WhatIfAnswer) -> String {
-    let Some(f) = a.figure("queue_makespan_s") else { return String::new() };
+    let Some(f) = a.metric("queue_makespan_s") else { return String::new() };
     let within = length(a.horizon_s);
     match (f.base.at_least, f.changed.at_least) {
         (false, false) => verb(f, "the time until all present jobs are over"),
@@ -88,7 +88,7 @@ fn over(a: &WhatIfAnswer) -> String {
 /// The answer in a few sentences.
 pub(crate) fn summary(a: &WhatIfAnswer) -> String {
     let subject = if a.changes.is_empty() { "no change".into() } else { a.changes.join(" and ") };
-    let said = |name: &str, what: &str| a.figure(name).map(|f| verb(f, what)).unwrap_or_default();
+    let said = |name: &str, what: &str| a.metric(name).map(|f| verb(f, what)).unwrap_or_default();
     let waits = if a.new_work { "the mean wait" } else { "the mean wait of the present queue" };
     let mut text = format!(
         "{subject} would {}, and {}.",
@@ -127,7 +127,7 @@ mod tests {
             let interval = Some([mean - 120.0, mean + 120.0]);
             WhatIfEstimate { mean, interval, at_least: false }
         };
-        let mut f = WhatIfFigure {
+        let mut f = WhatIfMetric {
             name: "wait_mean_s".into(),
             unit: WhatIfUnit::Seconds,
             base: of(446.0),

@@ -1,7 +1,7 @@
 //! The report of the whole fleet for people.
 
 use clap::{Args, ValueEnum};
-use muster_api::{FleetFigures, FleetQuery, FleetReport, FleetRow, FleetStep, Timestamp};
+use muster_api::{FleetMetrics, FleetQuery, FleetReport, FleetRow, FleetStep, Timestamp};
 use muster_model::units::{Span, Time};
 use muster_terminal::output::colour::{Style, paint};
 use muster_terminal::output::facts::Facts;
@@ -68,7 +68,7 @@ fn when(at: Timestamp, step: FleetStep) -> String {
 }
 
 /// One row of the table, without its name.
-fn cells(f: &FleetFigures) -> Vec<Cell> {
+fn cells(f: &FleetMetrics) -> Vec<Cell> {
     let failed = f.jobs.failed.total();
     vec![
         number(f.in_service_gpu_seconds.map_or_else(|| "-".into(), hours)),
@@ -101,7 +101,7 @@ const HEAD: [&str; 12] = [
     "POWER",
 ];
 
-fn table(first: &'static str, rows: Vec<(String, &FleetFigures)>) -> String {
+fn table(first: &'static str, rows: Vec<(String, &FleetMetrics)>) -> String {
     let head: Vec<&'static str> = [first].into_iter().chain(HEAD).collect();
     let mut table = Table::new(&head);
     for (name, f) in rows {
@@ -127,20 +127,20 @@ pub(super) fn text(r: &FleetReport, on: bool) -> String {
     }
     f.0.push('\n');
     let row = |row: &'_ FleetRow| when(row.from, r.step);
-    let mut rows: Vec<(String, &FleetFigures)> =
-        r.rows.iter().map(|x| (row(x), &x.figures)).collect();
+    let mut rows: Vec<(String, &FleetMetrics)> =
+        r.rows.iter().map(|x| (row(x), &x.metrics)).collect();
     rows.push(("total".into(), &r.total));
     f.0.push_str(&table(if r.step == FleetStep::Day { "DAY" } else { "HOUR" }, rows));
     if r.projects.len() > 1 {
         f.0.push('\n');
-        let rows = r.projects.iter().map(|p| (p.name.clone(), &p.figures)).collect();
+        let rows = r.projects.iter().map(|p| (p.name.clone(), &p.metrics)).collect();
         f.0.push_str(&table("PROJECT", rows));
     }
     summary(&mut f, r, on);
     f.0
 }
 
-/// From when on the figures that GPUs tell are known, where that is not all of the time.
+/// From when on the metrics that GPUs report are known, where that is not all of the time.
 fn telemetry(r: &FleetReport) -> Option<String> {
     // Who sees one project is told of no GPUs of the fleet.
     let whole = r.project.is_none() && !r.inventory.is_empty();
@@ -221,7 +221,7 @@ mod tests {
             since: Time(60_000).into(),
             telemetry_since: Some(Time(60_000).into()),
             complete: true,
-            total: FleetFigures::default(),
+            total: FleetMetrics::default(),
             rows: Vec::new(),
             projects: Vec::new(),
             inventory: vec![sku],

@@ -2,7 +2,7 @@
 
 use super::fleet::{hours, out_by, percent};
 use clap::Args;
-use muster_api::{FleetFigures, PeriodKind, PeriodQuery, PeriodReport};
+use muster_api::{FleetMetrics, PeriodKind, PeriodQuery, PeriodReport};
 use muster_model::slo::FINAL_AFTER;
 use muster_model::units::{Span, Time};
 use muster_terminal::output::colour::{Style, paint};
@@ -41,24 +41,24 @@ struct Line {
 const NOISE: f64 = 0.005;
 
 /// None is a time of which nothing is known: nothing counted is not a count of zero.
-fn lines(now: Option<&FleetFigures>, before: Option<&FleetFigures>) -> Vec<Line> {
+fn lines(now: Option<&FleetMetrics>, before: Option<&FleetMetrics>) -> Vec<Line> {
     // Told as text; worse where it went the wrong way by more than a little.
-    let line = |name, text: &dyn Fn(&FleetFigures) -> String, worse| Line {
+    let line = |name, text: &dyn Fn(&FleetMetrics) -> String, worse| Line {
         name,
         now: now.map_or_else(|| "-".into(), text),
         before: before.map_or_else(|| "-".into(), text),
         worse,
     };
-    let fell = |f: &dyn Fn(&FleetFigures) -> Option<f64>| {
+    let fell = |f: &dyn Fn(&FleetMetrics) -> Option<f64>| {
         let (is, was) = (now.and_then(f), before.and_then(f));
         matches!((is, was), (Some(a), Some(b)) if a < b - NOISE)
     };
     let span = |ms: Option<u64>| ms.map_or_else(|| "-".into(), |ms| length(Span(ms)));
     // Each by its own attribution, as in every other report.
-    let more = |of: &dyn Fn(&FleetFigures) -> u64| matches!((now, before), (Some(n), Some(b)) if of(n) > of(b));
-    let infrastructure = |f: &FleetFigures| f.jobs.failed.infrastructure;
-    let platform = |f: &FleetFigures| f.jobs.failed.platform;
-    let mtbi = |f: &FleetFigures| {
+    let more = |of: &dyn Fn(&FleetMetrics) -> u64| matches!((now, before), (Some(n), Some(b)) if of(n) > of(b));
+    let infrastructure = |f: &FleetMetrics| f.jobs.failed.infrastructure;
+    let platform = |f: &FleetMetrics| f.jobs.failed.platform;
+    let mtbi = |f: &FleetMetrics| {
         f.mtbi_ms.map(|v| f64::from(u32::try_from(v / 1000).unwrap_or(u32::MAX)))
     };
     vec![
@@ -211,16 +211,16 @@ fn failures(f: &mut Facts, r: &PeriodReport, on: bool) {
         "INTERR",
     ]);
     for p in r.projects.iter().take(20) {
-        let j = &p.figures.jobs;
+        let j = &p.metrics.jobs;
         t.row(vec![
             cell(&p.name),
-            number(hours(p.figures.allocated_gpu_seconds)),
-            number(percent(p.figures.goodput)),
+            number(hours(p.metrics.allocated_gpu_seconds)),
+            number(percent(p.metrics.goodput)),
             number(j.succeeded),
             number(j.failed.total()),
             warn(j.failed.infrastructure.to_string(), j.failed.infrastructure > 0),
             warn(j.failed.platform.to_string(), j.failed.platform > 0),
-            number(p.figures.interruptions.interruptions()),
+            number(p.metrics.interruptions.interruptions()),
         ]);
     }
     f.table(&t, on);
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_time_of_which_nothing_is_known_is_not_told_as_zero() {
         assert!(lines(None, None).iter().all(|l| l.now == "-" && !l.worse));
-        let none = FleetFigures::default();
+        let none = FleetMetrics::default();
         assert!(lines(Some(&none), None).iter().any(|l| l.now == "0" && l.before == "-"));
     }
 }

@@ -1,4 +1,4 @@
-//! Books and runs for people.
+//! Runbooks and runs for people.
 
 use muster_api::{Runbook, RunbookDryRun, RunbookRun, RunbookStep};
 use muster_model::runbook::StepOutcome;
@@ -76,24 +76,19 @@ pub(super) fn plan(p: &RunbookDryRun, on: bool) -> String {
 }
 
 pub(super) fn runs(items: &[RunbookRun], now: Time) -> Table {
-    let mut t = Table::new(&["RUN", "BEGAN", "STATE", "STEP", "BOOK", "ABOUT", "BY"]);
+    let mut t = Table::new(&["RUN", "BEGAN", "STATE", "STEP", "RUNBOOK", "ABOUT", "BY"]);
     for r in items {
         t.row(vec![
             number(&r.id),
             cell(relative(now, r.started_at)),
-            state(shown_state(&r.state)),
+            state(&r.state),
             number(r.step),
-            cell(&r.book),
+            cell(&r.runbook),
             cell(about(r)),
             cell(&r.by),
         ]);
     }
     t
-}
-
-/// The state of a run, in the words of jobs.
-fn shown_state(state: &str) -> &str {
-    if state == "going" { "running" } else { state }
 }
 
 fn about(r: &RunbookRun) -> String {
@@ -102,9 +97,9 @@ fn about(r: &RunbookRun) -> String {
 
 pub(super) fn run(r: &RunbookRun, now: Time, on: bool) -> String {
     let mut f = Facts::new();
-    f.line("Run", format!("{} of {}", r.id, r.book));
+    f.line("Run", format!("{} of {}", r.id, r.runbook));
     f.line("Title", &r.title);
-    f.line("State", shown_state(&r.state));
+    f.line("State", &r.state);
     f.line("Because", r.why.as_deref().unwrap_or_default());
     f.line("About", about(r));
     f.line("By", format!("{}{}", r.by, if r.auto { ", automatic" } else { "" }));

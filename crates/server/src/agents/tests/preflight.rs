@@ -2,7 +2,7 @@
 
 use super::kit::{Line, Site, ordered, script, site, spec};
 use crate::fabric::Fabric;
-use muster_health::fabric::book::Book;
+use muster_health::fabric::path_history::FabricHistory;
 use muster_link::messages::{FromAgent, FromServer};
 use muster_model::command::Command;
 use muster_model::ids::{AttemptKey, JobId};
@@ -88,7 +88,7 @@ async fn a_restart_in_the_middle_keeps_holding_the_start_and_then_it_starts() {
     // Both were found good lately: their test is over as soon as it can begin.
     let past = tempfile::tempdir().unwrap();
     let file = past.path().join("fabric.json");
-    let mut book = Book::default();
+    let mut book = FabricHistory::default();
     for name in ["n1", "n2"] {
         book.good(name, s.brain.now());
     }

@@ -107,7 +107,7 @@ impl Baseline {
 /// The past of all paths.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Book {
+pub struct FabricHistory {
     paths: BTreeMap<String, PathHistory>,
     classes: BTreeMap<String, VecDeque<f64>>,
     /// When nodes were last found good.
@@ -115,7 +115,7 @@ pub struct Book {
     tests: u64,
 }
 
-impl Book {
+impl FabricHistory {
     /// A new test begins: its number.
     pub fn begin(&mut self) -> u64 {
         self.tests += 1;
@@ -254,14 +254,14 @@ mod tests {
 
     #[test]
     fn without_a_past_and_peers_nothing_is_slow() {
-        let b = Book::default().baseline(&path(), "leaf", &[]);
+        let b = FabricHistory::default().baseline(&path(), "leaf", &[]);
         assert_eq!(b, Baseline::default());
         assert!(!b.is_slow(0.0));
     }
 
     #[test]
     fn slow_is_below_nine_tenths_of_the_past() {
-        let mut book = Book::default();
+        let mut book = FabricHistory::default();
         for v in [100.0, 101.0, 99.0, 100.0] {
             book.note(&path(), "leaf", v);
         }
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_busy_machine_is_no_slow_link_but_does_not_excuse_everything() {
-        let b = Book::default().baseline(&path(), "leaf", &[100.0, 100.0, 100.0]);
+        let b = FabricHistory::default().baseline(&path(), "leaf", &[100.0, 100.0, 100.0]);
         assert_eq!(b.reads(91.0, 900), Reading::Fast);
         assert_eq!(b.reads(80.0, 0), Reading::Slow);
         assert_eq!(b.reads(80.0, 100), Reading::Unsure);
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn one_that_was_slow_from_the_first_day_is_seen_by_its_peers() {
-        let mut book = Book::default();
+        let mut book = FabricHistory::default();
         for _ in 0..8 {
             book.note(&path(), "leaf", 30.0);
         }
@@ -296,15 +296,16 @@ mod tests {
 
     #[test]
     fn figures_that_scatter_make_nothing_slow() {
-        let b = Book::default().baseline(&path(), "leaf", &[100.0, 40.0, 70.0, 130.0, 90.0]);
+        let b =
+            FabricHistory::default().baseline(&path(), "leaf", &[100.0, 40.0, 70.0, 130.0, 90.0]);
         assert!(!b.is_slow(60.0), "{b:?}");
         // Of two, the better one is believed.
-        assert!(Book::default().baseline(&path(), "leaf", &[30.0, 100.0]).is_slow(30.0));
+        assert!(FabricHistory::default().baseline(&path(), "leaf", &[30.0, 100.0]).is_slow(30.0));
     }
 
     #[test]
     fn a_past_can_be_forgotten_and_is_bounded() {
-        let mut book = Book::default();
+        let mut book = FabricHistory::default();
         (0..100).for_each(|_| book.note(&path(), "leaf", 100.0));
         assert_eq!(book.paths["n1 n2"].mbps.len(), PATH_KEPT);
         book.note(&path(), "leaf", f64::NAN);
@@ -314,7 +315,7 @@ mod tests {
 
     #[test]
     fn it_is_known_who_was_good_and_when() {
-        let mut book = Book::default();
+        let mut book = FabricHistory::default();
         book.good("n1", Time(5));
         book.good("n1", Time(9));
         assert_eq!((book.good_at("n1"), book.good_at("n2")), (Some(Time(9)), None));
@@ -327,7 +328,7 @@ mod tests {
         fn a_floor_is_never_above_nine_tenths_and_equal_peers_are_never_slow(
             peers in prop::collection::vec(1.0..1e6f64, 1..20), own in prop::collection::vec(1.0..1e6f64, 0..20),
         ) {
-            let mut book = Book::default();
+            let mut book = FabricHistory::default();
             own.iter().for_each(|v| book.note(&path(), "leaf", *v));
             let b = book.baseline(&path(), "leaf", &peers);
             let (base, floor) = (b.mbps.unwrap_or(0.0), b.floor.unwrap_or(0.0));

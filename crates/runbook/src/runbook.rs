@@ -1,4 +1,4 @@
-//! A book, and which step follows.
+//! A runbook, and which step follows.
 
 use crate::act::Act;
 use crate::observable::{Bound, Observable};
@@ -6,7 +6,7 @@ use muster_model::runbook::{RunOutcome, StepOutcome};
 use muster_model::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How soon somebody has to look.
+/// How soon somebody has to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// When there is time.
@@ -18,7 +18,7 @@ pub enum Urgency {
 }
 
 impl Urgency {
-    /// The word in a book.
+    /// The word in a runbook.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -33,9 +33,9 @@ impl Urgency {
     }
 }
 
-/// A book that was read and found sound.
+/// A runbook that was read and found sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Book {
+pub struct ParsedRunbook {
     /// Stable name.
     pub name: String,
     /// In a few words.
@@ -44,7 +44,7 @@ pub struct Book {
     pub modes: Vec<String>,
     /// What else it serves.
     pub topics: Vec<String>,
-    /// How soon somebody has to look.
+    /// How soon somebody has to act.
     pub urgency: Urgency,
     /// Who maintains it.
     pub owner: String,
@@ -91,7 +91,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// The word in a book.
+    /// The word in a runbook.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -165,7 +165,7 @@ pub enum Next {
     Over(RunOutcome),
 }
 
-impl Book {
+impl ParsedRunbook {
     /// A step by its number.
     #[must_use]
     pub fn step(&self, no: u32) -> Option<&Step> {
@@ -225,7 +225,7 @@ impl Book {
         }
     }
 
-    /// Variables that are missing among those given, and those that the book does not know.
+    /// Variables that are missing among those given, and those that the runbook does not know.
     #[must_use]
     pub fn check_vars<'a>(
         &'a self,

@@ -25,7 +25,7 @@ pub(crate) const ACTS_KEPT: usize = 1024;
 /// Everything that is known of what is wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct HealthBook {
+pub struct HealthState {
     /// Findings: all that are open, and those closed lately.
     pub findings: BTreeMap<u64, Arc<Finding>>,
     /// Incidents: all that are open, and those closed lately.
@@ -107,7 +107,7 @@ pub(crate) struct HealthIndex {
     pub(crate) ended_acts: BTreeSet<(Time, u64)>,
 }
 
-impl HealthBook {
+impl HealthState {
     /// Builds the ways anew, after the state was read from a snapshot.
     pub(crate) fn reindex(&mut self) {
         let mut ix = HealthIndex::default();

@@ -1,9 +1,9 @@
 //! From records of the log to counts.
 //!
-//! Each record is shown twice: [`Book::before`] it is applied, when a job still is what it was, and
-//! [`Book::after`], when a node is what it became. Both only read. What is bad because it took too
-//! long counts at the moment its time was up, not when it was over at last: so a job that waits
-//! for a day does not look good until then ([`Book::tail`]), and counts once.
+//! Each record is shown twice: [`SliCounter::before`] it is applied, when a job still is what it
+//! was, and [`SliCounter::after`], when a node is what it became. Both only read. What is bad
+//! because it took too long counts at the moment its time was up, not when it was over at last: so
+//! a job that waits for a day does not look good until then ([`SliCounter::tail`]), and counts once.
 
 use crate::fleet::Fleet;
 use crate::ledger::{Count, Ledger, SERIES_MAX, Series};
@@ -32,7 +32,7 @@ pub trait Facts {
 
 /// What is counted, and what has to be remembered to count it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Book {
+pub struct SliCounter {
     /// Good and all, by indicator and time.
     pub ledger: Ledger,
     /// What objectives ask for, each once.
@@ -80,7 +80,7 @@ fn gpus(placement: &Placement) -> u64 {
     placement.slots.iter().map(|s| u64::from(s.gpus.len())).sum()
 }
 
-impl Book {
+impl SliCounter {
     /// Counts for these objectives from now on. What was counted for others is dropped.
     pub fn follow<'a>(&mut self, objectives: impl IntoIterator<Item = &'a Objective>) {
         let of = |o: &Objective| Series { sli: o.sli, scope: o.scope.clone() };
@@ -426,5 +426,5 @@ fn work(
 }
 
 #[cfg(test)]
-#[path = "book_tests.rs"]
+#[path = "sli_counter_tests.rs"]
 mod tests;

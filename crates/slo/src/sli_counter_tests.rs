@@ -120,18 +120,18 @@ fn key(job: u64, attempt: u32) -> AttemptKey {
 }
 
 /// A book that counts for objectives in short: `SLI` or `SLI@project` or `SLI/pool`.
-fn book(slis: &[(&str, &str)]) -> (Book, Vec<Series>) {
+fn book(slis: &[(&str, &str)]) -> (SliCounter, Vec<Series>) {
     let objective = |(i, (sli, scope)): (usize, &(&str, &str))| -> Objective {
         let text = format!(r#"{{"name":"o{i}","sli":{sli},"scope":{scope},"target":"99%"}}"#);
         serde_json::from_str(&text).unwrap()
     };
     let all: Vec<Objective> = slis.iter().enumerate().map(objective).collect();
-    let mut b = Book::default();
+    let mut b = SliCounter::default();
     b.follow(&all);
     (b, all.iter().map(|o| Series { sli: o.sli, scope: o.scope.clone() }).collect())
 }
 
-fn count(b: &Book, s: &Series, now: i64) -> (u64, u64) {
+fn count(b: &SliCounter, s: &Series, now: i64) -> (u64, u64) {
     let c = b.ledger.count(s, TimeRange::Last(Span::hours(24 * 30)), at(now));
     (c.good, c.total)
 }
@@ -188,7 +188,7 @@ fn who_waits_too_long_counts_before_it_is_over_and_once() {
     let mut w = World::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
     w.jobs.insert(JobId(1), job(1, "red", 0));
-    let both = |b: &Book, w: &World, now: i64| {
+    let both = |b: &SliCounter, w: &World, now: i64| {
         let tail = b.tail(at(now), w);
         Counts(&[&b.ledger, &tail]).count(&s[0], TimeRange::Last(Span::mins(5)), at(now))
     };
@@ -225,7 +225,7 @@ fn who_cannot_run_yet_does_not_wait() {
     held.held = Some(muster_model::hold::Hold::asked("ann"));
     w.jobs.insert(JobId(2), after);
     w.jobs.insert(JobId(3), held);
-    let tail = |b: &Book, w: &World, now: i64| {
+    let tail = |b: &SliCounter, w: &World, now: i64| {
         b.tail(at(now), w).count(&s[0], TimeRange::Last(Span::hours(8)), at(now)).total
     };
     assert_eq!(tail(&b, &w, 7200), 0);
@@ -310,7 +310,7 @@ fn an_interruption_counts_by_what_is_found_out_later() {
     b.before(&record(3600, ended(1, 1, Verdict::Application)), &w);
     let (up, cost) = (3_600_000, 900_000);
     assert_eq!(count(&b, &s[0], 3700), (up, up));
-    let judged = |b: &mut Book, w: &mut World, was: Verdict, is: Verdict| {
+    let judged = |b: &mut SliCounter, w: &mut World, was: Verdict, is: Verdict| {
         let j = w.jobs.get_mut(&JobId(1)).unwrap();
         let ran = PastAttempt { started_at: Some(at(0)), ..past(1, was, 3600) };
         (j.attempt, j.past) = (None, vec![ran]);
@@ -352,7 +352,7 @@ fn the_way_back_counts_from_the_fault_on() {
     j.attempts = 1;
     j.recovery = Some(rec);
     w.jobs.insert(JobId(1), j);
-    let tail = |b: &Book, w: &World, now| {
+    let tail = |b: &SliCounter, w: &World, now| {
         let c = b.tail(at(now), w).count(&s[0], TimeRange::Last(Span::hours(1)), at(now));
         (c.good, c.total)
     };
@@ -417,7 +417,7 @@ fn nodes_count_the_time_they_serve() {
     );
     // Retired nodes are nobody's objective; a snapshot in between changes nothing.
     let text = serde_json::to_string(&b).unwrap();
-    let mut b: Book = serde_json::from_str(&text).unwrap();
+    let mut b: SliCounter = serde_json::from_str(&text).unwrap();
     w.nodes.get_mut(&name::<NodeName>("n4")).unwrap().stage = Stage::Retired;
     b.after(&record(7200, Event::NodeRetired { node: name("n4") }), &w);
     b.before(&record(10_800, Event::AutomationResumed { by: String::new() }), &w);

@@ -83,7 +83,7 @@ fn number<T, U: ?Sized>(
 
 /// The picture at one moment.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct FleetMap {
     pub(super) tick: u64,
     pub(super) at: Time,
     pub(super) layout: Arc<Layout>,
@@ -105,9 +105,9 @@ pub(super) enum Change {
     },
 }
 
-impl World {
+impl FleetMap {
     /// The picture after the one before.
-    pub(super) fn next(before: Option<World>, look: SiteSnapshot) -> (World, Change) {
+    pub(super) fn next(before: Option<FleetMap>, look: SiteSnapshot) -> (FleetMap, Change) {
         let layout = Layout::of(&look.nodes, before.as_ref().map(|w| w.layout.clone()));
         let old = before.as_ref().filter(|w| w.layout.version == layout.version);
         let mut words = before.as_ref().map(|w| w.words.clone()).unwrap_or_default();
@@ -131,7 +131,7 @@ impl World {
             _ => Change::Whole,
         };
         let tick = before.map_or(0, |w| w.tick) + 1;
-        (World { tick, at: look.at, layout, words, cells }, change)
+        (FleetMap { tick, at: look.at, layout, words, cells }, change)
     }
 }
 
