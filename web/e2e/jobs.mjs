@@ -80,6 +80,20 @@ export async function walkJobs({ chromium, check, must, until }) {
     must(text.split('\r\n').length === 3 && text.includes('walk-copy'), text);
   });
 
+  await check('the list is sorted by a click on the head of a column', async () => {
+    await p.goto(`${base}/jobs?state=all&prefix=walk-c&tag=walk%3Djobs`);
+    const head = p.getByRole('columnheader', { name: 'Name' });
+    const names = async () => (await p.locator('a.grid-row > span:nth-child(2)').allTextContents()).join();
+    await head.getByRole('button').click();
+    await p.waitForURL(/sort=name/);
+    await until('it is sorted', async () => (await names()) === 'walk-clone,walk-copy');
+    must((await head.getAttribute('aria-sort')) === 'ascending', 'the head does not say so');
+    await head.getByRole('button').click();
+    await p.waitForURL(/sort=-name/);
+    await until('it is turned round', async () => (await names()) === 'walk-copy,walk-clone');
+    must((await head.getAttribute('aria-sort')) === 'descending', 'the head does not say so');
+  });
+
   await check('two jobs are compared', async () => {
     const { items } = await call('GET', '/v1/jobs?prefix=walk-copy&tag=walk%3Djobs');
     await p.goto(`${base}/jobs/compare?a=${id}&b=${items[0].id}`);

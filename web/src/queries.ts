@@ -4,7 +4,7 @@ import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/
 import { api, must, type Schemas } from './api/client';
 import { type EventSearch, eventQuery } from './find/events';
 import { type OutputSearch, outputQuery } from './find/output';
-import { type JobSearch, jobQuery } from './jobs/filters';
+import { type JobSearch, jobQuery, sameJobs } from './jobs/filters';
 
 export const whoami = () =>
   queryOptions({
@@ -132,6 +132,9 @@ export const jobs = (search: JobSearch) =>
       ),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.cursor,
+    // In another order the same list stays until it is read: whoever chose the order keeps their place in the page.
+    placeholderData: (before, query) =>
+      query && sameJobs(query.queryKey[2] as JobSearch, search) ? before : undefined,
   });
 
 export const job = (id: string) =>

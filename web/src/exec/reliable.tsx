@@ -119,7 +119,11 @@ function Success({ r }: { r: Report }) {
             most={1}
             say={(v) => `${Math.round(v * 100)} %`}
             lines={[
-              { label: RATES.success.name, tone: '--accent', values: r.rows.map((x) => x.success_rate ?? null) },
+              {
+                label: RATES.success.name,
+                tone: '--accent',
+                values: r.rows.map((x) => x.success_rate ?? null),
+              },
               {
                 label: RATES.first.name,
                 tone: '--note',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { columnsOf, csv, jobQuery, narrowedBy, nextSort, sortOf, withField } from './filters';
+import { columnsOf, csv, jobQuery, narrowedBy, nextSort, sameJobs, sortOf, withField } from './filters';
 
 test('the address is what the server is asked', () => {
   expect(jobQuery({})).toEqual({ state: 'active' });
@@ -26,6 +26,8 @@ test('a column is sorted up, then down, then not any more, and does not narrow t
   ]);
   expect(jobQuery({ sort: '-gpus' })).toEqual({ state: 'active', sort: '-gpus' });
   expect(narrowedBy({ sort: 'name' })).toBe(0);
+  expect(sameJobs({ user: 'ann' }, { user: 'ann', sort: 'name' })).toBe(true);
+  expect(sameJobs({ user: 'ann' }, { sort: 'name' })).toBe(false);
 });
 
 test('columns that this browser kept are shown in their order, others are passed over', () => {

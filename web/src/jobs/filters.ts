@@ -54,6 +54,12 @@ export function nextSort(sort: string | undefined, field: string): string | unde
   return sort === `-${field}` ? undefined : field;
 }
 
+/** Are the same jobs listed, maybe in another order? */
+export function sameJobs(a: JobSearch, b: JobSearch): boolean {
+  const plain = (s: JobSearch) => JSON.stringify({ ...s, sort: undefined });
+  return plain(a) === plain(b);
+}
+
 /** How a column is sorted. */
 export function sortOf(sort: string | undefined, field: string): 'ascending' | 'descending' | 'none' {
   if (sort === field) return 'ascending';

@@ -197,10 +197,12 @@ function Head({
   search: JobSearch;
   show: (next: JobSearch) => void;
 }) {
+  // biome-ignore lint/a11y/useFocusableInteractive: nothing can be done with it
   if (field === null) return <span role="columnheader">{word}</span>;
   const sorted = sortOf(search.sort, field);
   const mark = { ascending: ' \u25b2', descending: ' \u25bc', none: '' }[sorted];
   return (
+    // biome-ignore lint/a11y/useFocusableInteractive: the button in it is focused
     <span role="columnheader" aria-sort={sorted}>
       <button
         type="button"

@@ -47,6 +47,7 @@ export function Rows<T>({ items, columns, header, row, label, heads, more }: Pro
       {heads ? (
         // A head that says how it is sorted has to be in a row of a table.
         <div className="grid-row header" role="table" aria-label={heads}>
+          {/* biome-ignore lint/a11y/useFocusableInteractive: the buttons in it are focused */}
           <div role="row" className="as-parts">
             {header}
           </div>
