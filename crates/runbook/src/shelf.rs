@@ -1,7 +1,7 @@
 //! Runbooks that come with Muster: docs/runbooks, inside the program.
 
-use crate::runbook::ParsedRunbook;
 use crate::parse::parse;
+use crate::runbook::ParsedRunbook;
 
 macro_rules! shelf {
     ($($name:literal)*) => {

@@ -59,12 +59,7 @@ pub(super) async fn execute(dir: &Path, hook: Option<&Hook>, page: &Page) -> Out
     });
     match kept.await {
         Ok(Ok(true)) => {
-            tracing::error!(
-                act = id,
-                title = page.title,
-                detail = page.detail,
-                "a page is due"
-            );
+            tracing::error!(act = id, title = page.title, detail = page.detail, "a page is due");
         }
         Ok(Ok(false)) => {}
         // It is said all the same: a full disk must not keep people asleep.

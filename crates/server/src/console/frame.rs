@@ -77,8 +77,7 @@ pub(super) fn full_frame(map: &FleetMap, viewer: &Viewer) -> Bytes {
 
 /// Layout, names and the whole picture of a moment that has passed.
 pub(super) fn past(map: &FleetMap, viewer: &Viewer) -> Bytes {
-    let mut out =
-        BytesMut::with_capacity(map.cells.len() * CELL + map.layout.json.len() + 1024);
+    let mut out = BytesMut::with_capacity(map.cells.len() * CELL + map.layout.json.len() + 1024);
     bytes(&mut out, map, Kind::Layout, &map.layout.json);
     words(&mut out, map, viewer);
     cells(&mut out, map, Kind::Whole, None, viewer);
