@@ -94,7 +94,9 @@ export async function walkJobs({ chromium, check, must, until }) {
       kind: 'Job',
       name: 'walk-times',
       gang: { gpus: 1 },
-      run: { command: ['sh', '-c', 'echo first line; echo a problem >&2'] },
+      run: {
+        command: ['sh', '-c', 'echo first line; sleep 0.3; echo a problem >&2; sleep 0.3; echo last line'],
+      },
     });
     await until('it is over', async () => {
       const { state } = await call('GET', `/v1/jobs/${printing.id}`);
@@ -120,6 +122,11 @@ export async function walkJobs({ chromium, check, must, until }) {
       return new Date(t).toLocaleTimeString('en', two);
     }, at);
     must(shown.includes(` ${wall}.`), `${shown} is not ${at} on this page`);
+    const order = await p.locator('.job-log .line').allTextContents();
+    const came = await p.locator('.job-log .at').allTextContents();
+    must(came.length === 3 && came.join() === [...came].sort().join(), `not in order: ${order.join('')}`);
+    const marked = order.filter((one) => one.startsWith('0 err'));
+    must(marked.length === 1 && marked[0].includes('a problem'), `of stderr: ${marked.join('')}`);
     await p.getByLabel('Timestamps').uncheck();
     must((await p.locator('.job-log .at').count()) === 0, 'the times stay');
   });
