@@ -1,6 +1,6 @@
 // Jobs in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
 import { readFileSync } from 'node:fs';
-import { base, call, PHONE, page, token } from './browser.mjs';
+import { base, call, PHONE, page, sideways, token } from './browser.mjs';
 
 const spec = (name, more = {}) => ({
   kind: 'Job',
@@ -137,8 +137,8 @@ export async function walkJobs({ chromium, check, must, until }) {
       await phone.goto(base + path);
       await phone.locator('.standing.live').waitFor();
       await phone.waitForFunction(() => !/Loading…/.test(document.body.textContent));
-      const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
-      must(wide <= 390, `${path} is ${wide} px wide`);
+      const wide = await sideways(phone);
+      must(wide.length === 0, `${path}: ${wide.join(', ')}`);
     }
     must(phone.problems.length === 0, phone.problems.join('\n'));
     await phone.context().close();
