@@ -77,3 +77,13 @@ export async function call(method, path, body, as = token) {
   if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
   return text ? JSON.parse(text) : null;
 }
+
+/** What of a page is wider than its place: the page, a list, what scrolls, or a table in its panel. */
+export function sideways(p) {
+  return p.evaluate(() => {
+    const boxes = document.querySelectorAll('main.page, .virtual, .scroll-x, .panel');
+    return [document.documentElement, ...boxes]
+      .filter((e) => e.scrollWidth > e.clientWidth + 1)
+      .map((e) => `${e.tagName} ${e.className}: ${e.scrollWidth} of ${e.clientWidth} px`);
+  });
+}

@@ -1,6 +1,6 @@
 // Jobs in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
 import { readFileSync } from 'node:fs';
-import { base, call, PHONE, page, token } from './browser.mjs';
+import { base, call, PHONE, page, sideways, token } from './browser.mjs';
 
 const spec = (name, more = {}) => ({
   kind: 'Job',
@@ -108,7 +108,9 @@ export async function walkJobs({ chromium, check, must, until }) {
       kind: 'Job',
       name: 'walk-times',
       gang: { gpus: 1 },
-      run: { command: ['sh', '-c', 'echo first line; echo a problem >&2'] },
+      run: {
+        command: ['sh', '-c', 'echo first line; sleep 0.3; echo a problem >&2; sleep 0.3; echo last line'],
+      },
     });
     await until('it is over', async () => {
       const { state } = await call('GET', `/v1/jobs/${printing.id}`);
@@ -134,6 +136,11 @@ export async function walkJobs({ chromium, check, must, until }) {
       return new Date(t).toLocaleTimeString('en', two);
     }, at);
     must(shown.includes(` ${wall}.`), `${shown} is not ${at} on this page`);
+    const order = await p.locator('.job-log .line').allTextContents();
+    const came = await p.locator('.job-log .at').allTextContents();
+    must(came.length === 3 && came.join() === [...came].sort().join(), `not in order: ${order.join('')}`);
+    const marked = order.filter((one) => one.startsWith('0 err'));
+    must(marked.length === 1 && marked[0].includes('a problem'), `of stderr: ${marked.join('')}`);
     await p.getByLabel('Timestamps').uncheck();
     must((await p.locator('.job-log .at').count()) === 0, 'the times stay');
   });
@@ -144,8 +151,8 @@ export async function walkJobs({ chromium, check, must, until }) {
       await phone.goto(base + path);
       await phone.locator('.standing.live').waitFor();
       await phone.waitForFunction(() => !/Loading…/.test(document.body.textContent));
-      const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
-      must(wide <= 390, `${path} is ${wide} px wide`);
+      const wide = await sideways(phone);
+      must(wide.length === 0, `${path}: ${wide.join(', ')}`);
     }
     must(phone.problems.length === 0, phone.problems.join('\n'));
     await phone.context().close();

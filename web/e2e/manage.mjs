@@ -200,7 +200,16 @@ export async function walkManage({ chromium, check, must, until }) {
     }
     must(o.problems.length === 0, o.problems.join('\n'));
     await o.context().close();
+    // The question names the token and its role; of the own one it warns. No leaves it as it was.
+    await p
+      .locator('tr', { hasText: '(this session)' })
+      .getByRole('button', { name: /^Revoke / })
+      .click();
+    await dialog.getByText('you are logged out').waitFor();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
     await p.getByRole('button', { name: /^Revoke walk-op / }).click();
+    await dialog.getByText(/^Token walk-op \(.+; role operator, all projects\)/).waitFor();
+    must((await dialog.getByText('you are logged out').count()) === 0, 'it warns of another token');
     await dialog.getByRole('button', { name: 'Revoke' }).click();
     await p.getByText('walk-op is revoked').waitFor();
   });

@@ -1,6 +1,6 @@
 // The on-call page in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
 import { axe } from './axe.mjs';
-import { base, call, PHONE, page, WIDE } from './browser.mjs';
+import { base, call, PHONE, page, sideways, WIDE } from './browser.mjs';
 
 /** A fault for each node, each of another kind: together they are no common cause. */
 const CODES = [48, 64, 119];
@@ -8,9 +8,8 @@ const CODES = [48, 64, 119];
 const cards = (p, text) => p.locator('.cause').filter({ hasText: text });
 
 async function fits(p, must) {
-  const wide = await p.evaluate(() => document.documentElement.scrollWidth);
-  const { width } = p.viewportSize();
-  must(wide <= width, `it is ${wide} px wide, ${width} of them seen`);
+  const wide = await sideways(p);
+  must(wide.length === 0, wide.join(', '));
 }
 
 export async function walkOncall({ chromium, check, must, until }) {

@@ -12,12 +12,7 @@ import { Asking } from './ui/ask';
 import { wear } from './ui/brand';
 import './ui/theme';
 import 'uplot/dist/uPlot.min.css';
-import './styles/tokens.css';
-import './style.css';
-import './styles/map.css';
-import './styles/executive.css';
-import './styles/design.css';
-import './styles/tenant.css';
+import './styles/index.css';
 
 /** Everything of one session: gone when the user leaves. */
 function Inside() {

@@ -585,7 +585,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List jobs, newest first. */
+        /**
+         * List jobs, newest first, or in the order that `sort` names.
+         * @description A cursor goes back to the order that gave it. Pages of a sorted list have each job once; one that
+         *     changes between two pages so that its place does may be in both or in none.
+         */
         get: operations["get_jobs"];
         put?: never;
         /**

@@ -31,6 +31,11 @@ test('time out of service is by why, the most first', () => {
   ]);
 });
 
+test('what automation took out of service is named as in the reports of the command line', () => {
+  const some = figures({ out_of_service_gpu_seconds: { quarantine: 7 } });
+  expect(outOfService(some)?.map((l) => l.word)).toEqual(['by automation']);
+});
+
 test('incidents of a period are those that went on in it', () => {
   const at = (day: number) => `2030-01-${String(day).padStart(2, '0')}T00:00:00Z`;
   const all = [

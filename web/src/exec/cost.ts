@@ -26,13 +26,16 @@ export function interruptionLosses(f: Figures): Loss[] {
   ];
 }
 
+/** As `muster report fleet` writes it: a node that a remediation drains is not quarantined yet. */
+const outBy = (why: string) => (why === 'quarantine' ? 'by automation' : why.replaceAll('_', ' '));
+
 /** GPU time out of service, by why, the most first; null where this token is not shown it. */
 export function outOfService(f: Figures): Loss[] | null {
   if (!f.out_of_service_gpu_seconds) return null;
   return Object.entries(f.out_of_service_gpu_seconds)
     .filter(([, s]) => s > 0)
     .map(([why, s]) => ({
-      word: why.replaceAll('_', ' '),
+      word: outBy(why),
       definition: 'GPU-hours in which these GPUs could take no work',
       seconds: s,
     }))

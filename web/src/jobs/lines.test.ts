@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { atEnd, cameAt, cut, fileOf, found, Lines, tailOf } from './lines';
+import { atEnd, byTime, cameAt, cut, fileOf, found, Lines, tailOf } from './lines';
 
 const piece = (rank: number, stream: 'stdout' | 'stderr' = 'stdout', note: string | null = null) => ({
   attempt: 1,
@@ -40,6 +40,52 @@ test('a line has the time of the piece in which it begins, or none', () => {
   expect(fileOf(all.slice(0, 3), true)).toBe(
     'no-time 1 0: old\n2026-01-31T12:00:00.500Z 1 0: early\n2026-01-31T12:00:00.500Z 1 0: begun\n',
   );
+});
+
+test('lines of streams that come one after the other are put in the order of their times', () => {
+  const lines = new Lines();
+  const at = (second: number | null, stream: 'stdout' | 'stderr' = 'stdout', attempt = 1) => ({
+    ...piece(0, stream),
+    attempt,
+    at: second === null ? null : `2026-01-31T12:00:0${second}.000Z`,
+  });
+  lines.add(at(1), 'out 1\n');
+  lines.add(at(5), 'out 5\n');
+  lines.add(piece(0, 'stdout', '10 bytes were dropped here'), '[10 bytes were dropped here]\n');
+  lines.add(at(null), 'out without a time\n');
+  lines.add(at(2, 'stderr'), 'err 2\n');
+  lines.add(at(5, 'stderr'), 'err 5\n');
+  lines.add(at(0, 'stdout', 2), 'second attempt\n');
+  const order = byTime(lines.all());
+  expect(order.map((l) => l.text)).toEqual([
+    'out 1',
+    'err 2',
+    'out 5',
+    '[10 bytes were dropped here]',
+    'out without a time',
+    'err 5',
+    'second attempt',
+  ]);
+  expect(order.filter((l) => l.err).map((l) => l.text)).toEqual(['err 2', 'err 5']);
+});
+
+test('lines without any time keep their places, and a clock that is set back reorders no stream', () => {
+  const lines = new Lines();
+  const at = (minute: string | null, stream: 'stdout' | 'stderr' = 'stdout') => ({
+    ...piece(0, stream),
+    at: minute && `2026-01-31T12:${minute}:00.000Z`,
+  });
+  lines.add(at(null), 'old\n');
+  lines.add(at('30'), 'before\n');
+  lines.add(at('10'), 'set back\n');
+  lines.add(at(null, 'stderr'), 'err old\n');
+  lines.add(at('20', 'stderr'), 'err\n');
+  expect(byTime(lines.all()).map((l) => l.text)).toEqual(['old', 'err old', 'err', 'before', 'set back']);
+  const none = new Lines();
+  none.add(at(null), 'a\n');
+  none.add(at(null, 'stderr'), 'b\n');
+  none.add(at(null), 'c\n');
+  expect(byTime(none.all()).map((l) => l.text)).toEqual(['a', 'b', 'c']);
 });
 
 test('only the newest lines are kept, and each keeps its number', () => {

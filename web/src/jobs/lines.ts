@@ -59,6 +59,41 @@ export class Lines {
   }
 }
 
+/** A line with a time, and those without one that follow it. */
+interface Run {
+  attempt: number;
+  at: number;
+  lines: Line[];
+}
+
+const NEVER = Number.NEGATIVE_INFINITY;
+
+/**
+ * The lines in the order of their times: streams are read one after the other. A line without a time stays after the
+ * one before it in its stream, or before all others where there is none. No stream is reordered, also where the clock
+ * of its node was set back.
+ */
+export function byTime(lines: readonly Line[]): Line[] {
+  const runs: Run[] = [];
+  const ends = new Map<string, Run>();
+  for (const line of lines) {
+    const of = `${line.attempt}/${line.rank}/${line.err}`;
+    const last = ends.get(of);
+    const at = line.note || line.at === null ? NEVER : Date.parse(line.at);
+    if (last && at === NEVER && last.at !== NEVER) {
+      last.lines.push(line);
+      continue;
+    }
+    const run = { attempt: line.attempt, at: Math.max(at, last?.at ?? NEVER), lines: [line] };
+    runs.push(run);
+    ends.set(of, run);
+  }
+  // The order of equals is kept.
+  const order = (a: Run, b: Run) => (a.at === b.at ? 0 : a.at < b.at ? -1 : 1);
+  runs.sort((a, b) => a.attempt - b.attempt || order(a, b));
+  return runs.flatMap((r) => r.lines);
+}
+
 /** The lines with this text in them, in capital or small letters. */
 export function found(lines: readonly Line[], text: string): readonly Line[] {
   const wanted = text.trim().toLowerCase();

@@ -1,12 +1,12 @@
 import { Link } from '@tanstack/react-router';
-import { useEffect, useRef, useState } from 'react';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import { type Schemas, stream } from '../api/client';
 import { keepReading, Output } from '../live/output';
 import { useAct } from '../ui/act';
 import { count, Empty, Panel } from '../ui/parts';
 import { useUtc } from '../ui/zone';
 import { save } from './files';
-import { atEnd, cameAt, cut, fileOf, found, type Line, Lines, saidBy, tailOf } from './lines';
+import { atEnd, byTime, cameAt, cut, fileOf, found, type Line, Lines, saidBy, tailOf } from './lines';
 
 const KEPT = 2000;
 /** Of larger gangs one rank is shown first: all of them may print more than a page can follow. */
@@ -110,7 +110,9 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
   // Of an attempt that is chosen, and is not the newest, nothing more comes.
   const over = props.over || (asked.attempt !== null && asked.attempt < attempts);
   const { lines, error, lost } = useLog(id, asked, over, attempts, ranks);
-  const shown = found(lines, text);
+  // Without times nobody could see why a line is where it is.
+  const ordered = useMemo(() => (times ? byTime(lines) : lines), [lines, times]);
+  const shown = found(ordered, text);
   const showTimes = (yes: boolean) => {
     setTimes(yes);
     keepTimes(yes);
@@ -123,7 +125,7 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
         for (const piece of pieces) all.add(piece, output.take(piece));
       });
       const of = asked.rank === null ? '' : `-rank-${asked.rank}`;
-      save(`job-${id}${of}.log`, fileOf(all.all(), times));
+      save(`job-${id}${of}.log`, fileOf(times ? byTime(all.all()) : all.all(), times));
     }, `Saved the output of job ${id}`);
   return (
     <Panel

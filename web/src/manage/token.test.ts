@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { EMPTY_TOKEN, forJoin, soon, tokenBody } from './token';
+import { EMPTY_TOKEN, forJoin, soon, tokenBody, tokenWords } from './token';
 
 test('a token of the API has a role and a project, one for agents has uses', () => {
   const form = { ...EMPTY_TOKEN, name: ' ci ', project: 'nlp', uses: '4' };
@@ -36,4 +36,11 @@ test('a token that expires within a week is known', () => {
   expect(soon('2030-02-06T00:00:00Z', now)).toBe(true);
   expect(soon('2030-02-08T00:00:00Z', now)).toBe(false);
   expect(soon(null, now)).toBe(false);
+});
+
+test('before a token is revoked it is named, with its role', () => {
+  const token = { id: 'tok1', name: 'ci', role: 'admin' as const, project: null, join: false };
+  expect(tokenWords(token)).toBe('Token ci (tok1; role admin, all projects)');
+  expect(tokenWords({ ...token, role: 'user', project: 'nlp' })).toContain('role user, project nlp');
+  expect(tokenWords({ ...token, role: null, join: true })).toContain('agents join with it');
 });

@@ -47,6 +47,14 @@ export function tokenBody(
   return { body: { name, join: false, role, project: form.project || null, ttl } };
 }
 
+/** A token in words, before something is done to it. */
+export function tokenWords(t: Pick<Schemas['Token'], 'id' | 'name' | 'role' | 'project' | 'join'>): string {
+  const may = t.join
+    ? 'agents join with it'
+    : `role ${t.role}, ${t.project ? `project ${t.project}` : 'all projects'}`;
+  return `Token ${t.name} (${t.id}; ${may})`;
+}
+
 const WEEK = 7 * 86_400_000;
 
 /** Does it stop working within a week? */

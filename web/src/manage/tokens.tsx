@@ -11,7 +11,7 @@ import { Table, unseen } from '../ui/table';
 import { SelectField, TextField } from './field';
 import { FormPanel, useForm } from './form';
 import { ListPage, RowButton } from './frames';
-import { EMPTY_TOKEN, forJoin, ROLES, soon, tokenBody } from './token';
+import { EMPTY_TOKEN, forJoin, ROLES, soon, tokenBody, tokenWords } from './token';
 
 type Token = Schemas['Token'];
 type Created = Schemas['TokenCreated'];
@@ -90,10 +90,7 @@ function All({ items }: { items: Token[] }) {
     const own = me?.token === t.id;
     const text = (
       <>
-        <p>
-          Token {t.id} ({t.join ? 'join' : t.role}
-          {t.project ? `, project ${t.project}` : ''}) is refused from now on. This cannot be undone.
-        </p>
+        <p>{tokenWords(t)} is refused from now on. This cannot be undone.</p>
         {own && <p className="error">This is the token that you are logged in with: you are logged out.</p>}
         {t.join && <p>Nodes that have joined with it stay.</p>}
       </>

@@ -184,16 +184,18 @@ function Placement({ job: j }: { job: Job }) {
   const preflight = a.preflight ? `; preflight: ${a.preflight.message}` : '';
   return (
     <Panel title={`Attempt ${a.no}`} note={`${a.domain}${fabricOf(a)}${preflight}`}>
-      <Table label="Ranks and nodes" tall heads={['Node', 'Ranks', 'GPUs', 'State']}>
+      <Table label="Ranks and nodes" tall cards heads={['Node', 'Ranks', 'GPUs', 'State']}>
         {a.slots.map((s) => (
           <tr key={`${s.node}${s.node_rank}`}>
             <td>
               <NodeLink name={s.node} />
             </td>
-            <td className="mono">
+            <td className="mono" data-l={s.ranks > 1 ? 'ranks' : 'rank'}>
               {s.ranks > 1 ? `${s.first_rank}-${s.first_rank + s.ranks - 1}` : s.first_rank}
             </td>
-            <td className="mono">{s.gpus.join(' ') || 'none'}</td>
+            <td className="mono" data-l="GPUs">
+              {s.gpus.join(' ') || 'none'}
+            </td>
             <td>
               <State word={s.state} />
             </td>
@@ -221,20 +223,23 @@ function Attempts({ job: j }: { job: Job }) {
       <Table
         label="Earlier attempts"
         tall
+        cards
         heads={[num('No'), 'Placed', 'Ended', 'Attributed to', 'Why', 'Nodes']}
       >
         {[...j.past].reverse().map((p) => (
           <tr key={p.no}>
-            <td className="num">{p.no}</td>
-            <td className="nowrap">
+            <td className="num" data-l="attempt">
+              {p.no}
+            </td>
+            <td className="nowrap" data-l="placed">
               <Clock at={p.placed_at} />
             </td>
-            <td className="nowrap">
+            <td className="nowrap" data-l="ended">
               <Clock at={p.ended_at} />
             </td>
-            <td>{p.attributed_to}</td>
-            <td>{p.reason}</td>
-            <td className="dim">
+            <td data-l="attributed to">{p.attributed_to}</td>
+            <td className="whole">{p.reason}</td>
+            <td className="whole dim" data-l="nodes">
               {p.nodes.slice(0, 3).join(', ')}
               {p.nodes.length > 3 && `, ${p.nodes.length - 3} more`}
             </td>

@@ -24,10 +24,21 @@ export function Login() {
         <h1 className="brand">
           <BrandMark />
         </h1>
+        <p>Log in with an API token: a text that begins with mst_.</p>
+        <ul className="dim">
+          <li>
+            No token: ask an administrator of this site. They make one with{' '}
+            <code>muster token create NAME --role user</code>, or on the page Tokens of this console.
+          </li>
+          <li>
+            Your own server: the first start of <code>muster up</code> wrote the administrator's token to a
+            file. It prints the path of the file, which ends with <code>admin.token</code>. Copy its content
+            into the field below.
+          </li>
+        </ul>
         <p className="dim">
-          Paste a token. <code>muster up</code> writes one to <code>admin.token</code> in its data directory;{' '}
-          <code>muster token create</code> makes others. The session is this browser's: it ends when you log
-          out, close the browser, or the token ends.
+          This browser stays logged in until you log out or close it, for 7 days at most, or until the token
+          expires or is revoked.
         </p>
         <label htmlFor="token">Token</label>
         <input

@@ -108,15 +108,17 @@ function Shown({ node: n }: { node: Node }) {
                 </p>
               </Empty>
             ) : (
-              <Table heads={['Job', 'Project', 'State', 'GPUs']}>
+              <Table cards heads={['Job', 'Project', 'State', 'GPUs']}>
                 {n.jobs.map((j) => (
                   <tr key={j.id + j.name}>
                     <td>{/^\d/.test(j.id) ? <JobLink id={j.id} name={j.name} /> : j.name}</td>
-                    <td>{j.project}</td>
+                    <td data-l="project">{j.project}</td>
                     <td>
                       <State word={j.state} />
                     </td>
-                    <td className="mono">{j.gpus.join(' ')}</td>
+                    <td className="mono" data-l="GPUs">
+                      {j.gpus.join(' ')}
+                    </td>
                   </tr>
                 ))}
               </Table>
@@ -489,7 +491,7 @@ function Qualification({ node: n }: { node: Node }) {
           </p>
         </Empty>
       ) : (
-        <Table label="Checks" tall heads={['Check', num('Measured'), num('Expected'), 'Result']}>
+        <Table label="Checks" tall cards heads={['Check', num('Measured'), num('Expected'), 'Result']}>
           {q.checks.map((c, i) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: checks repeat by GPU, in order
             <tr key={`${c.name}${i}`}>
@@ -497,8 +499,12 @@ function Qualification({ node: n }: { node: Node }) {
                 {c.name}
                 {c.gpu !== null && c.gpu !== undefined && <span className="dim"> GPU {c.gpu}</span>}
               </td>
-              <td className="num">{measured(c)}</td>
-              <td className="num dim">{expected(c)}</td>
+              <td className="num" data-l="measured">
+                {measured(c)}
+              </td>
+              <td className="num dim" data-l="expected">
+                {expected(c)}
+              </td>
               <td>
                 <State word={c.outcome} /> {c.note && <span className="dim">{c.note}</span>}
               </td>

@@ -353,7 +353,7 @@ test('what the end of an attempt is attributed to is said by the server alone', 
     },
   ];
   const text = show(JobPage, operator, [[['jobs', 'one', '7'], { ...job, user: 'bo', past }]]);
-  expect(text).toContain('<td>user</td><td>cancelled by user:ops</td>');
+  expect(text).toContain('<td data-l="attributed to">user</td><td class="whole">cancelled by user:ops</td>');
 });
 
 test('that others are being stopped for a job is said by the server alone, who sees them', () => {
