@@ -174,7 +174,7 @@ fn which(m: &Matcher) -> String {
 }
 
 fn table(items: &[Silence], now: Time) -> Table {
-    let head = ["NAME", "STATE", "WHICH", "BEGINS", "LENGTH", "EVERY", "QUIET", "BY", "WHY"];
+    let head = ["NAME", "STATE", "WHICH", "BEGINS", "LENGTH", "EVERY", "MUTED", "BY", "WHY"];
     let mut table = Table::new(&head);
     for s in items {
         let begins = s.window.map_or(s.start, |w| w.start);
