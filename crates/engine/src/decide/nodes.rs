@@ -554,7 +554,7 @@ pub(super) fn drain(
     stop: bool,
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
-    // Another reason than that of an operator's drain is recorded; a remediation's drain has its own.
+    // Another reason for a drain of an operator is recorded; one of a remediation has its own.
     let another = !reason.is_empty() && reason != n.stage_why && !n.drained_by_remediation;
     if step(&n, Step::Drain)? || another {
         // Without one, the reason of the stage before would stand there as that of the drain.
