@@ -92,7 +92,7 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
 
     // What GPUs report is in no log: it is written down when it is taken, not at a clean stop only.
     let known = f["telemetry_since"].clone();
-    assert!(known.is_string() && total["utilisation"].is_f64(), "all have reported: {f:#}");
+    assert!(known.is_string(), "GPUs have reported: {f:#}");
     until("what GPUs reported is written down", || {
         let text = std::fs::read(c.path("data/fleet.json")).unwrap_or_default();
         let stored: Value = serde_json::from_slice(&text).unwrap_or_default();

@@ -99,7 +99,10 @@ impl Projection for Reading {
     }
 
     fn wake(&mut self, now: Time, at_end: bool) -> Option<Time> {
-        self.look(now);
+        // The days before it come first.
+        if at_end {
+            self.look(now);
+        }
         if at_end && self.gauged_at.is_none_or(|at| now.since(at) >= GAUGE) {
             self.gauged_at = Some(now);
             let gauges = Arc::new(gauges(&self.fleet, now));

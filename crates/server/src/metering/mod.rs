@@ -221,7 +221,9 @@ impl Metering {
         project: Option<&str>,
     ) -> FleetFigures {
         let (mut reading, complete) = self.fleet.caught_up(fleet::PATIENCE).await;
-        reading.look(self.inner.brain.now());
+        if complete {
+            reading.look(self.inner.brain.now());
+        }
         let fleet = &reading.fleet;
         // What was not read yet did not happen: its time stops there.
         let now = if complete { self.inner.brain.now().max(fleet.at()) } else { fleet.at() };
