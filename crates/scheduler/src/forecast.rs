@@ -183,7 +183,7 @@ pub fn planned_preemption(
 
 /// What a later plan does for a job that waits in the queue of this cluster, once those that rank
 /// below it have run long enough: from when on they may be stopped or shrunk, and who. None where
-/// nobody is, or where nothing but the passing of time would change.
+/// nobody is.
 #[must_use]
 pub fn later_preemption(
     c: &Cluster,
