@@ -60,7 +60,8 @@ impl Logs {
         let mut pieces = follow::pieces(&client, &job.id, query);
         while let Some(piece) = pieces.recv().await {
             let piece = piece?;
-            printed |= !piece.bytes.is_empty() || piece.note.is_some();
+            // A note says why itself, except that nobody looks into the future.
+            printed |= !piece.bytes.is_empty() || (late.is_none() && piece.note.is_some());
             if ctx.is_table() {
                 printer.print(piece)?;
             } else {
