@@ -90,9 +90,18 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
     out.code(0);
     assert!(out.stdout.contains("not enough history"), "{}", out.stdout);
 
+    // What GPUs report is in no log: it is written down when it is taken, not at a clean stop only.
+    let known = f["telemetry_since"].clone();
+    assert!(known.is_string(), "GPUs have reported: {f:#}");
+    until("what GPUs reported is written down", || {
+        let text = std::fs::read(c.path("data/fleet.json")).unwrap_or_default();
+        let stored: Value = serde_json::from_slice(&text).unwrap_or_default();
+        stored["fleet"]["seen_since"].is_i64()
+    });
     // The figures are in the log: a server that was not there tells the same life.
     c.kill();
     c.restart();
+    assert_eq!(fleet(&c)["telemetry_since"], known, "a crash takes nothing that was reported");
     let again = report(&c);
     covers(&again);
     for same in

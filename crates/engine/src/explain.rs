@@ -13,7 +13,7 @@ use muster_model::resolve::resolve;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{
-    Durations, ENOUGH, PlannedPreemption, RunLength, planned_preemption, range,
+    Durations, ENOUGH, PlannedPreemption, RunLength, later_preemption, planned_preemption, range,
 };
 use muster_scheduler::history::KEEP;
 use muster_scheduler::{
@@ -94,10 +94,39 @@ impl State {
         {
             self.forecast(e, work(job), basis.is_some(), now);
         }
+        if job.state == JobState::Queued
+            && basis.is_none_or(|b| b == Basis::Limits)
+            && !out.starts_now
+            && !out.impossible
+            && self.barred(job, now).is_none()
+        {
+            self.explain_later_preemption(&mut out, work(job), now);
+        }
         if !job.state.is_final() && job.depends.is_empty() {
             self.warn_shared(&mut out, &job.project, &job.spec, Some(job.payload));
         }
         Some(out)
+    }
+
+    /// Says who may be stopped for a job, and from when on, where they have not run long enough yet
+    /// and nothing else starts it earlier.
+    fn explain_later_preemption(&self, out: &mut Explanation, w: Work, now: Time) {
+        let job = w.job;
+        let c = self.queued(w, now);
+        let Some((from, room)) = later_preemption(&c, job, &self.policy, now) else { return };
+        if out.estimate.as_ref().is_some_and(|e| e.at <= room.at) {
+            return;
+        }
+        let p = &self.policy;
+        let long = match room.victims.is_empty() {
+            true => ("shrunk", p.elastic.settle, "elastic.settle"),
+            false => ("stopped", p.preemption.min_run, "preemption.min_run"),
+        };
+        let (what, ran, name) = long;
+        let basis = format!("others may be {what} for it once they have run for {ran} (`{name}`)");
+        out.estimate = Some(Estimate { earliest: None, at: room.at, basis });
+        out.gives_way = room.victims.iter().map(|v| v.job).chain(room.shrinks).collect();
+        out.gives_way_from = Some(from);
     }
 
     /// Says it where another job saves to the same directory: nothing stops either of them, and each
@@ -327,7 +356,7 @@ impl State {
             return Ok(out);
         }
         let w = Work { user: user_of(actor).into(), since: now, ..w };
-        let mut made = None;
+        let (mut made, mut barred) = (None, true);
         if spec.hold {
             bind_first(&mut out, "hold", "would be held until it is released".into());
         } else if let Some(text) = self.index.waits.evaluate_all(self, &depends).words(self) {
@@ -335,11 +364,17 @@ impl State {
         } else if !out.starts_now {
             // The predicates say what is there; whether others make room is the plan's to say.
             made = planned_preemption(self.queued(w.clone(), now), w.job, &self.policy, now);
+            barred = false;
         }
         if let Some(room) = &made {
             explain_preemption(&mut out, room, now);
-        } else if let Some(e) = &mut out.estimate {
-            self.forecast(e, w, false, now);
+        } else {
+            if let Some(e) = &mut out.estimate {
+                self.forecast(e, w.clone(), false, now);
+            }
+            if !barred {
+                self.explain_later_preemption(&mut out, w, now);
+            }
         }
         if depends.is_empty() {
             self.warn_shared(&mut out, &project, spec, None);

@@ -5,6 +5,7 @@ use crate::common;
 use common::{World, crash, gang, node, replay};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::entity::Entity;
+use muster_model::event::{Event, Record};
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
@@ -416,6 +417,18 @@ fn a_drain_without_a_reason_does_not_take_the_reason_of_what_was_before() {
     let n = &w.engine.state().nodes[&node(0)];
     assert_eq!(n.stage, muster_model::node::Stage::Drained);
     assert_eq!(n.stage_why, "by system, no reason given");
+    // The reason comes later: it is recorded, and no reason does not take it away again.
+    let mut drain = |reason: &str| {
+        w.ok(Command::Drain { node: node(0), reason: reason.into(), stop: false });
+        let n = &w.engine.state().nodes[&node(0)];
+        let started = |r: &&Record| matches!(r.event, Event::DrainStarted { .. });
+        (n.stage, n.stage_why.clone(), w.log.iter().filter(started).count())
+    };
+    let fan = (muster_model::node::Stage::Drained, "fan".to_owned(), 2);
+    assert_eq!(drain("fan"), fan);
+    assert_eq!(drain(""), fan);
+    assert_eq!(drain("fan"), fan, "the same again is nothing new");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]

@@ -15,7 +15,7 @@ use clap::{Args, Subcommand};
 use muster_health::modes::MODES;
 use muster_specs::error::closest;
 use muster_terminal::ctx::Ctx;
-use muster_terminal::fail::{FAILED, Fail};
+use muster_terminal::fail::{FAILED, Fail, NOT_FOUND};
 use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number};
 use result::Outcome;
@@ -120,7 +120,7 @@ impl Run {
             let Some(d) = all.iter().find(|d| d.name == name) else {
                 let names: Vec<&str> = all.iter().map(|d| d.name).collect();
                 let near = closest(name, &names).map(|n| format!("did you mean `{n}`? "));
-                return Err(Fail::usage(format!("there is no drill `{name}`")).hint(format!(
+                return Err(Fail::new(NOT_FOUND, format!("there is no drill `{name}`")).hint(format!(
                     "{}`muster gameday list` shows them",
                     near.unwrap_or_default()
                 )));

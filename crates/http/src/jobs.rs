@@ -10,7 +10,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use muster_api::{
-    Explanation, Job, JobArray, Kind, Progress, RequeueQuery, SubmitQuery, Submitted, UpdateJob,
+    Explanation, Job, JobArray, Kind, Progress, RequeueQuery, SubmitQuery, Submitted, Timestamp,
+    UpdateJob,
 };
 use muster_engine::{State as Site, may_use_class, task};
 use muster_model::job::{Job as ModelJob, JobState};
@@ -388,7 +389,7 @@ fn past(state: JobState) -> &'static str {
 }
 
 /// Who gives way to a job: those that the caller may know by their names, the others by their number.
-fn giving_way(site: &Site, caller: &Caller, jobs: &[JobId]) -> String {
+fn giving_way(site: &Site, caller: &Caller, jobs: &[JobId], from: Option<Time>) -> String {
     let seen = |id: &&JobId| site.jobs.get(*id).is_some_and(|j| caller.sees(&j.project));
     let (known, hidden): (Vec<&JobId>, Vec<&JobId>) = jobs.iter().partition(seen);
     let mut words: Vec<String> = known
@@ -401,9 +402,13 @@ fn giving_way(site: &Site, caller: &Caller, jobs: &[JobId]) -> String {
         1 => words.push("1 job of another project".into()),
         n => words.push(format!("{n} jobs of other projects")),
     }
-    match words.is_empty() {
-        true => String::new(),
-        false => format!("; it takes the place of {}", words.join(", ")),
+    let words = words.join(", ");
+    match from.map(Timestamp) {
+        _ if words.is_empty() => String::new(),
+        None => format!("; it takes the place of {words}"),
+        Some(at) => format!(
+            "; work of {words} may be stopped for it from {at} on, when its `min_run` is over"
+        ),
     }
 }
 
@@ -417,7 +422,9 @@ fn explanation(
     let state = match job {
         Some(j) => j.word(),
         None if e.impossible => "can never start",
-        None if e.starts_now || !e.gives_way.is_empty() => "would start",
+        None if e.starts_now || !(e.gives_way.is_empty() || e.gives_way_from.is_some()) => {
+            "would start"
+        }
         None => "would wait",
     };
     let ahead = e.ahead.into_iter().map(|a| {
@@ -428,7 +435,8 @@ fn explanation(
             why: a.why,
         }
     });
-    let summary = format!("{}{}", e.summary, giving_way(site, caller, &e.gives_way));
+    let stopped = giving_way(site, caller, &e.gives_way, e.gives_way_from);
+    let summary = format!("{}{stopped}", e.summary);
     Explanation {
         kind: Kind::Explanation,
         job: job.map(ModelJob::display_id),

@@ -75,7 +75,10 @@ pub fn step(node: &Node, step: Step) -> Result<Option<Stage>, StepError> {
     let fail =
         |why| Err(StepError { node: node.name.to_string(), stage: stage_label(node.stage), why });
     match (step, node.stage) {
-        (_, Stage::Retired) => fail("a retired node takes no further step; enrol it anew"),
+        (_, Stage::Retired) => fail(
+            "a retired node takes no further step; enrol it anew: `muster token create --join \
+             NAME` makes a token for `muster agent`",
+        ),
         (Step::Serve, Stage::Ready) => Ok(None),
         (Step::Serve, Stage::Suspect | Stage::Quarantined | Stage::Repairing) => fail(
             "a finding took it out of service; `muster node repaired` has it tested and returned",

@@ -228,7 +228,7 @@ pub enum Cause {
     Repair,
     /// A node was being tested.
     Test,
-    /// There was no room.
+    /// There was no free capacity.
     Room,
     /// It took too long; why is not known.
     Slow,
@@ -254,7 +254,7 @@ impl Cause {
             Cause::Quarantine => "quarantine",
             Cause::Repair => "repair",
             Cause::Test => "test",
-            Cause::Room => "room",
+            Cause::Room => "capacity",
             Cause::Slow => "slow",
             Cause::Starting => "starting",
             Cause::Lost => "lost",

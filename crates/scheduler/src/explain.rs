@@ -81,6 +81,9 @@ pub struct Explanation {
     /// Jobs that would be stopped or shrunk for it; the plan's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gives_way: Vec<JobId>,
+    /// From when on they may be, where they have not run for long enough yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gives_way_from: Option<Time>,
     /// Where it would go if it started now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would_go: Option<String>,

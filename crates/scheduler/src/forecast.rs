@@ -7,6 +7,7 @@
 use crate::cluster::{Cluster, Running};
 use crate::history::History;
 use crate::plan::{Start, Victim, plan};
+use crate::preempt::preemptible_at;
 use crate::work::{ENDLESS_MS, FAR, Work};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
@@ -23,6 +24,8 @@ pub const ENOUGH: usize = 8;
 const WHOLE: u32 = 1_000_000;
 /// Plans at one moment of a course.
 const ROUNDS: usize = 8;
+/// Plans that are made to find the first moment of a later preemption; what is found is not too early.
+const HALVES: usize = 6;
 /// The one course by limits may be so many times as long as one by durations.
 const LONGER: usize = 8;
 
@@ -176,6 +179,36 @@ pub fn planned_preemption(
         victims: p.victims.iter().filter(|v| v.by == job).copied().collect(),
         shrinks: p.resizes.iter().filter(|r| r.by == Some(job)).map(|r| r.job).collect(),
     })
+}
+
+/// What a later plan does for a job that waits in the queue of this cluster, once those that rank
+/// below it have run long enough: from when on they may be stopped or shrunk, and who. None where
+/// nobody is.
+#[must_use]
+pub fn later_preemption(
+    c: &Cluster,
+    job: JobId,
+    policy: &SitePolicy,
+    now: Time,
+) -> Option<(Time, PlannedPreemption)> {
+    let w = c.queue.get(job)?.clone();
+    let times: BTreeSet<Time> = preemptible_at(c, &w, policy, now).collect();
+    let times: Vec<Time> = times.into_iter().collect();
+    let planned = |at: Time| Some((at, planned_preemption(c.clone(), job, policy, at)?));
+    // The more have run long enough, the more can be stopped: the first moment is found by halves.
+    let mut found = planned(*times.last()?)?;
+    let (mut low, mut high) = (0, times.len() - 1);
+    for _ in 0..HALVES {
+        if low >= high {
+            break;
+        }
+        let middle = low + (high - low) / 2;
+        match planned(times[middle]) {
+            Some(earlier) => (found, high) = (earlier, middle),
+            None => low = middle + 1,
+        }
+    }
+    Some(found)
 }
 
 /// A number that looks drawn and is always the same for the same job and course (splitmix64).

@@ -108,23 +108,29 @@ impl<'a> PreemptionRank<'a> {
     }
 }
 
+/// When each of those that rank below has run long enough to make room, later than now.
+pub(crate) fn preemptible_at<'a>(
+    c: &'a Cluster,
+    w: &'a Work,
+    policy: &'a SitePolicy,
+    now: Time,
+) -> impl Iterator<Item = Time> + 'a {
+    let mut above = PreemptionRank::new(c, w);
+    c.running.values().filter(|r| !r.stopping).flat_map(move |r| {
+        let shrinks = r.work.elastic.is_some_and(|(min, _)| r.slots().len() > min as usize);
+        let settled = r.placed + policy.elastic.settle;
+        let smaller = policy.elastic.enabled && shrinks && r.work.priority <= w.priority;
+        let rested = r.placed + policy.preemption.min_run;
+        let stopped = policy.preemption.enabled && rested > now && above.rank(r).is_some();
+        let settled = (smaller && settled > now).then_some(settled);
+        [settled, stopped.then_some(rested)].into_iter().flatten()
+    })
+}
+
 /// When the next of those that rank below has run long enough to make room; [`FAR`] when nobody
 /// will have.
 pub(crate) fn next_preemptible_at(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Time {
-    let mut next = FAR;
-    let mut above = PreemptionRank::new(c, w);
-    for r in c.running.values().filter(|r| !r.stopping) {
-        let shrinks = r.work.elastic.is_some_and(|(min, _)| r.slots().len() > min as usize);
-        let settled = r.placed + policy.elastic.settle;
-        if policy.elastic.enabled && shrinks && r.work.priority <= w.priority && settled > now {
-            next = next.min(settled);
-        }
-        let rested = r.placed + policy.preemption.min_run;
-        if policy.preemption.enabled && rested > now && above.rank(r).is_some() {
-            next = next.min(rested);
-        }
-    }
-    next
+    preemptible_at(c, w, policy, now).min().unwrap_or(FAR)
 }
 
 /// Finds the cheapest way to make room for a gang, or none. Where those who leave anyway give up

@@ -11,7 +11,7 @@ const END: Time = Time(1_900_000_000_000);
 
 fn lived(length: Span, seed: u64, end: Time) -> Week {
     let hosted = Hosted { can: ["qualify".into()].into(), ..Hosted::default() };
-    demo_history(length, seed, end, hosted).unwrap()
+    demo_history(length, seed, end, hosted, &mut |_| ()).unwrap()
 }
 
 fn records(w: &Week) -> Vec<Record> {

@@ -14,6 +14,9 @@ type Slo = Schemas['Slo'];
 
 const ORDER: Record<string, number> = { exhausted: 0, burning: 1, below_target: 2, met: 3, no_data: 4 };
 
+/** The word of a cause for people: as `muster slo` has it. */
+const causeWord = (cause: string) => (cause === 'room' ? 'capacity' : cause);
+
 export function SlosPage() {
   const query = useQuery(slos());
   const { name } = useSearch({ from: '/slos' });
@@ -183,7 +186,9 @@ function One({ name }: { name: string }) {
                   )}
                   {whole > 0 && (
                     <Fact word="used by">
-                      {s.causes.map((c) => `${c.cause} ${((100 * c.count) / whole).toFixed(0)} %`).join(', ')}
+                      {s.causes
+                        .map((c) => `${causeWord(c.cause)} ${((100 * c.count) / whole).toFixed(0)} %`)
+                        .join(', ')}
                     </Fact>
                   )}
                 </dl>

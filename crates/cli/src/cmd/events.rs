@@ -2,10 +2,11 @@
 
 use clap::Args;
 use muster_api::{Event, EventList, EventsQuery, Timestamp};
+use muster_model::entity::Entity;
 use muster_model::units::{Span, Time};
 use muster_specs::error::closest;
 use muster_terminal::ctx::{Ctx, now};
-use muster_terminal::fail::Fail;
+use muster_terminal::fail::{Fail, NOT_FOUND};
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time;
 use muster_terminal::{follow, output, pick};
@@ -72,11 +73,12 @@ impl Events {
 
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let query = self.query(now())?;
+        let object = query.object.clone();
         let client = ctx.client()?;
         if !self.follow {
             let list = page_of(&client, query, self.limit.max(1)).await?;
             if list.items.is_empty() {
-                known_job(&client, self.job).await?;
+                known_object(&client, object.as_deref(), false).await?;
                 known_kinds(self.kind.as_deref().unwrap_or_default())?;
             }
             if list.cursor.is_some() {
@@ -85,7 +87,7 @@ impl Events {
             ctx.show(&list, |l| table(&l.items, now()).render())?;
             return Ok(0);
         }
-        known_job(&client, self.job).await?;
+        known_object(&client, object.as_deref(), true).await?;
         known_kinds(self.kind.as_deref().unwrap_or_default())?;
         let mut events = follow::events(&client, query);
         while let Some(event) = events.recv().await {
@@ -117,21 +119,60 @@ pub(crate) fn moment(text: &str, now: Time) -> Result<Timestamp, String> {
     text.parse::<Timestamp>().map_err(|e| format!("{e}, or how long ago, such as 2h"))
 }
 
-/// No events of a job say nothing when there is no such job: then that is the answer.
-async fn known_job(client: &muster_client::Client, job: Option<u64>) -> Result<(), Fail> {
-    if let Some(job) = job {
-        pick::job(client, &job.to_string()).await?;
+/// No events about a thing say nothing when there is no such thing: then that is the answer. Whoever
+/// follows may wait for the first event about one that is named as things are.
+async fn known_object(
+    client: &muster_client::Client,
+    object: Option<&str>,
+    follow: bool,
+) -> Result<(), Fail> {
+    let Some(object) = object.map(str::trim) else { return Ok(()) };
+    let Some((word, id)) = object.split_once(':').or_else(|| object.split_once(' ')) else {
+        // A name alone is a node's; how it is written wrongly the server says.
+        return pick::known_node(client, Some(object)).await;
+    };
+    match word {
+        "job" => return pick::job(client, id).await.map(drop),
+        "node" => return pick::known_node(client, Some(id)).await,
+        _ => {}
+    }
+    if follow {
+        return known_word(word);
+    }
+    let any = EventsQuery { object: Some(object.into()), ..EventsQuery::default() };
+    if page_of(client, any, 1).await?.items.is_empty() {
+        return Err(Fail::new(NOT_FOUND, format!("no event is about {object}")).hint(OBJECTS));
     }
     Ok(())
+}
+
+const OBJECTS: &str = "write it like job:42, node:hgx-01, project:nlp, finding:7 or gpu:hgx-01/3";
+
+/// Is this a word that events have for the things of a site?
+fn known_word(word: &str) -> Result<(), Fail> {
+    // What hardware is called, and what the kinds of events begin with.
+    let hardware = [format!("{word}:x"), format!("{word}:x/0")];
+    let is_hardware = hardware.iter().any(|text| text.parse::<Entity>().is_ok());
+    let stem = format!("{}_", word.replace('-', "_"));
+    if word == "project" || is_hardware || kinds().iter().any(|k| k.starts_with(&stem)) {
+        return Ok(());
+    }
+    Err(Fail::new(NOT_FOUND, format!("nothing of a site is called `{word}`")).hint(OBJECTS))
+}
+
+/// All kinds of events. Whoever reads events names all kinds when there is none of that name.
+fn kinds() -> Vec<String> {
+    let none = muster_records::event("", &serde_json::Value::Null);
+    let text = none.err().map(|e| e.to_string()).unwrap_or_default();
+    let words = text.split('`').skip(1).step_by(2).filter(|k| !k.is_empty());
+    words.map(str::to_owned).collect()
 }
 
 /// No events of a kind say nothing when there is no such kind. What the server wants to see of
 /// how they are written it says itself.
 fn known_kinds(given: &str) -> Result<(), Fail> {
-    // Whoever reads events names all kinds when there is none of that name.
-    let none = muster_records::event("", &serde_json::Value::Null);
-    let text = none.err().map(|e| e.to_string()).unwrap_or_default();
-    let known: Vec<&str> = text.split('`').skip(1).step_by(2).filter(|k| !k.is_empty()).collect();
+    let all = kinds();
+    let known: Vec<&str> = all.iter().map(String::as_str).collect();
     for word in given.split(',').map(|w| w.trim().replace(' ', "_")).filter(|w| !w.is_empty()) {
         let is_one = match word.strip_suffix('*') {
             Some(stem) => known.iter().any(|k| k.starts_with(stem)),
@@ -301,6 +342,14 @@ mod tests {
         let near = known_kinds("node_lots").expect_err("no such kind").render(false);
         assert!(near.contains("no event `node_lots`") && near.contains("`node_lost`"), "{near}");
         assert!(known_kinds("bogus*").is_err());
+    }
+
+    #[test]
+    fn things_are_called_as_events_call_them() {
+        for good in ["project", "finding", "gpu", "leaf", "alert", "remediation", "rack"] {
+            assert!(known_word(good).is_ok(), "{good}");
+        }
+        assert_eq!(known_word("foo").map_err(|e| e.code), Err(NOT_FOUND));
     }
 
     #[test]

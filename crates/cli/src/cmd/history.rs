@@ -8,6 +8,7 @@ use muster_terminal::fail::Fail;
 use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::length;
+use muster_terminal::pick;
 
 /// Points of a series that people see; programs get as many as the server gives.
 const SHOWN: usize = 60;
@@ -55,7 +56,8 @@ struct Node {
 /// Show metrics of a job's GPUs, while they were allocated to it
 #[derive(Debug, Args)]
 struct Job {
-    /// The job
+    /// Id or name
+    #[arg(value_name = "JOB")]
     id: String,
     #[command(flatten)]
     what: HistorySelection,
@@ -101,7 +103,10 @@ impl HistoryCmd {
                 return Ok(0);
             }
             Verb::Node(n) => HistoryQuery { node: Some(n.name), gpu: n.gpu, ..n.what.query(ctx) },
-            Verb::Job(j) => HistoryQuery { job: Some(j.id), ..j.what.query(ctx) },
+            Verb::Job(j) => {
+                let job = pick::job(&client, &j.id).await?;
+                HistoryQuery { job: Some(job.id), ..j.what.query(ctx) }
+            }
         };
         let all = client.metrics_history(&query).await?;
         if ctx.is_table() && all.series.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::events::moment;
 use clap::Args;
-use muster_api::{Job, LogsQuery};
+use muster_api::{Job, LogsQuery, Timestamp};
 use muster_model::job::ArrayTask;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -55,10 +55,14 @@ impl Logs {
         }
         let many = rank.is_none() && job.ranks() > 1;
         let mut printer = Printer::new(many).timestamps(timestamps);
+        let late = since.filter(|t| t.0 > now());
+        let mut printed = false;
         let query = LogsQuery { rank, attempt, follow, tail, timestamps, since };
         let mut pieces = follow::pieces(&client, &job.id, query);
         while let Some(piece) = pieces.recv().await {
             let piece = piece?;
+            // A note says why itself, except that nobody looks into the future.
+            printed |= !piece.bytes.is_empty() || (late.is_none() && piece.note.is_some());
             if ctx.is_table() {
                 printer.print(piece)?;
             } else {
@@ -81,8 +85,24 @@ impl Logs {
             let why = job.waiting.as_deref().map(|w| format!(": {w}")).unwrap_or_default();
             let never = if job.state.is_final() { "never started" } else { "has not started yet" };
             output::note(&format!("job {} {never}{why}", job.id));
+        } else if !printed {
+            output::note(&nothing(&job, late, since.is_some(), follow));
         }
         Ok(0)
+    }
+}
+
+/// Why there is no output to show.
+fn nothing(job: &Job, late: Option<Timestamp>, since: bool, ended: bool) -> String {
+    let id = &job.id;
+    match late {
+        Some(at) => format!("no output of job {id}: --since {at} is in the future"),
+        None if job.spec.simulate.is_some() => {
+            format!("job {id} printed nothing: it is a simulated workload without processes")
+        }
+        None if since => format!("job {id} printed nothing since then"),
+        None if ended || job.state.is_final() => format!("job {id} printed nothing"),
+        None => format!("job {id} has printed nothing yet"),
     }
 }
 

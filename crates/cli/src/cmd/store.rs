@@ -56,8 +56,8 @@ enum Verb {
 }
 
 impl StoreCmd {
-    /// Says so where the server that commands talk to here is of another site than the default data
-    /// directory, and nobody has named a store: a backup of the wrong one is found out too late.
+    /// Says so where the default data directory is not of the site whose server commands talk to
+    /// here, and nobody has named a store: a backup of the wrong one is found out too late.
     pub(crate) async fn warn_of_another_site(&self, ctx: &Ctx) {
         if self.store.is_some() || self.data_dir.is_some() {
             return;
@@ -66,9 +66,15 @@ impl StoreCmd {
         let Ok(client) = ctx.impatient_client() else { return };
         let Ok(info) = client.server_info().await else { return };
         let (dir, server) = (default_data_dir(), client.server());
-        if site_of(&dir).as_ref() != Some(&info.site) {
+        let site = site_of(&dir);
+        // What is to be filled is nobody's yet, and the backup may be of this very server.
+        let fills = matches!(self.verb, Verb::Restore { .. } | Verb::Import { .. });
+        if site.is_none() && fills {
+            return;
+        }
+        if site.as_ref() != Some(&info.site) {
             output::note(&format!(
-                "warning: this uses the store of {}, but the server at {server} is of another site \
+                "warning: this uses the store of {}, which is not that of the server at {server} \
                  ({}); if that one's store is on this machine, name it with --data-dir or --store",
                 dir.display(),
                 info.site

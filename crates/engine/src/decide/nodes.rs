@@ -189,7 +189,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     }
     if n.stage == Stage::Retired {
         return Err(Refusal::new(RefusalCode::Conflict, format!("node {node} is retired"))
-            .hint("enrol it anew with a join token"));
+            .hint("enrol it anew with a join token: `muster token create --join NAME`"));
     }
     let away = e.away_since(node);
     let limited = |(key, o): &(AttemptKey, Observed)| {
@@ -554,7 +554,9 @@ pub(super) fn drain(
     stop: bool,
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
-    if step(&n, Step::Drain)? {
+    // Another reason for a drain of an operator is recorded; one of a remediation has its own.
+    let another = !reason.is_empty() && reason != n.stage_why && !n.drained_by_remediation;
+    if step(&n, Step::Drain)? || another {
         // Without one, the reason of the stage before would stand there as that of the drain.
         let reason = match reason {
             "" => format!("by {}, no reason given", req.actor.name),

@@ -257,6 +257,32 @@ fn who_would_be_stopped_for_a_spec_is_said_as_the_plan_does_it() {
 }
 
 #[test]
+fn who_may_be_stopped_after_the_minimum_run_time_is_said_before_it_is_over() {
+    let mut w = World::new(1, 8);
+    let low = JobSpec { priority: Priority::Low, checkpoint: checkpoints(true), ..gang(1, 8) };
+    let running = w.run(low);
+    let policy = w.engine.state().policy.preemption.clone();
+    let from = w.job(running).attempt.as_ref().unwrap().placed_at + policy.min_run;
+    assert!(from > w.now, "it has just begun");
+    let spec = JobSpec { priority: Priority::High, ..gang(1, 8) };
+    let e = ask(&w, &spec).unwrap();
+    assert_eq!((e.gives_way.as_slice(), e.gives_way_from), (&[running][..], Some(from)), "{e:?}");
+    assert_eq!(e.estimate.as_ref().unwrap().at, from + policy.notice, "{e:?}");
+    let id = w.submit(spec);
+    let e = w.explain(id);
+    assert_eq!((e.gives_way.as_slice(), e.gives_way_from), (&[running][..], Some(from)), "{e:?}");
+    assert_eq!(e.estimate.as_ref().unwrap().at, from + policy.notice, "{e:?}");
+    assert!(e.constraints.iter().any(|c| c.binding), "until then it waits: {e:?}");
+    // One of the same rank has nobody stopped, now or later.
+    let e = ask(&w, &JobSpec { priority: Priority::Low, ..gang(1, 8) }).unwrap();
+    assert!(e.gives_way.is_empty() && e.estimate.is_none(), "{e:?}");
+    // It happens as it was said.
+    w.pass(from.since(w.now));
+    let start = w.job(id).reserved_start.clone().unwrap();
+    assert!(start.at >= from && start.at <= from + policy.notice + Span::secs(5), "{start:?}");
+}
+
+#[test]
 fn what_a_spec_names_is_asked_beforehand_too() {
     let mut w = World::new(2, 8);
     let first = w.run(limited(1, 8, 60));

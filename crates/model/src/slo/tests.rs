@@ -7,6 +7,12 @@ fn objective(text: &str) -> Objective {
 }
 
 #[test]
+fn a_cause_has_a_word_for_people_and_a_name_in_the_api() {
+    assert_eq!(Cause::Room.word(), "capacity");
+    assert_eq!(serde_json::to_string(&Cause::Room).unwrap(), "\"room\"");
+}
+
+#[test]
 fn shares_read_as_people_write_them() {
     for (text, ppm) in [("99.9%", 999_000), ("99%", 990_000), ("0.0001%", 1), ("100%", 1_000_000)] {
         assert_eq!(text.parse::<Ppm>().unwrap(), Ppm(ppm));

@@ -9,11 +9,12 @@ use muster_model::projection::Projection;
 use muster_model::units::{Span, Time};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Between two times that it is written down.
-const EVERY: Span = Span::mins(5);
+const EVERY: Span = Span::mins(1);
 
 /// A projection that is written down.
 pub(crate) trait PersistedProjection: Projection {
@@ -25,6 +26,12 @@ pub(crate) trait PersistedProjection: Projection {
 
     /// The last record that is in it: reading goes on behind that.
     fn place(fold: &Self::Fold) -> Seq;
+
+    /// How often something entered it that the log does not have. It is written down at once then:
+    /// after a crash nobody could read it again.
+    fn samples(&self) -> u64 {
+        0
+    }
 }
 
 /// As it is written down.
@@ -76,13 +83,22 @@ pub(super) fn read<P: PersistedProjection>(
     fits.then_some(w.fold)
 }
 
+/// All of it is on the disk before it takes the place of the last one.
+fn write(file: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut f = std::fs::File::create(file)?;
+    f.write_all(text)?;
+    f.sync_all()
+}
+
 /// Where a projection is written down, and when it last was.
 pub(super) struct Keep<P> {
     /// Held by whoever writes.
     file: Arc<Mutex<PathBuf>>,
     place: fn(&P) -> Seq,
+    samples: fn(&P) -> u64,
     text: fn(&P, String, Epoch) -> serde_json::Result<Vec<u8>>,
     saved: Seq,
+    saved_samples: u64,
     saved_at: Time,
 }
 
@@ -91,24 +107,27 @@ impl<P: PersistedProjection> Keep<P> {
         Keep {
             file: Arc::new(Mutex::new(file)),
             place: |p| P::place(p.fold()),
+            samples: P::samples,
             text: |p, site, epoch| {
                 serde_json::to_vec(&StoredProjection { site, epoch, fold: p.fold() })
             },
             saved,
+            saved_samples: 0,
             saved_at,
         }
     }
 }
 
 impl<P> Keep<P> {
-    /// Writes it down when it moved and its time has come, or there will be no other time.
+    /// Writes it down when it moved and its time has come, or there will be no other time; and at
+    /// once when it took in what the log does not have.
     pub(super) fn save(&mut self, projection: &P, brain: &Brain, now: Time, last: bool) {
-        let seq = (self.place)(projection);
+        let (seq, samples) = ((self.place)(projection), (self.samples)(projection));
         let due = last || now.since(self.saved_at) >= EVERY;
-        if !due || seq <= self.saved {
+        if samples == self.saved_samples && (!due || seq <= self.saved) {
             return;
         }
-        (self.saved, self.saved_at) = (seq, now);
+        (self.saved, self.saved_samples, self.saved_at) = (seq, samples, now);
         let (site, epoch) = brain.read(|s| (site(s), epoch_at(s, seq)));
         let (file, text) = (self.file.clone(), (self.text)(projection, site, epoch));
         tokio::task::spawn_blocking(move || {
@@ -116,7 +135,7 @@ impl<P> Keep<P> {
             let new = file.with_extension("new");
             let done = text
                 .map_err(std::io::Error::other)
-                .and_then(|text| std::fs::write(&new, text))
+                .and_then(|text| write(&new, &text))
                 .and_then(|()| std::fs::rename(&new, &*file));
             if let Err(error) = done {
                 let file = file.display();

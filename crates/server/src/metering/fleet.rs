@@ -33,7 +33,9 @@ const STALE: Span = Span::mins(10);
 pub(super) struct Reading {
     inner: Arc<Inner>,
     pub(super) fleet: Fleet,
-    looked_at: Time,
+    looked_at: Option<Time>,
+    /// How often GPUs were looked at.
+    looks: u64,
     gauged_at: Option<Time>,
 }
 
@@ -44,7 +46,7 @@ pub(super) fn follow(
     stop: CancellationToken,
 ) -> Arc<Follower<Reading>> {
     let brain = inner.brain.clone();
-    let reading = |fleet| Reading { looked_at: inner.since, inner, fleet, gauged_at: None };
+    let reading = |fleet| Reading { inner, fleet, looked_at: None, looks: 0, gauged_at: None };
     Follower::start_kept("metering-fleet", brain, file, reading, stop)
 }
 
@@ -57,6 +59,26 @@ impl PersistedProjection for Reading {
 
     fn place(fleet: &Fleet) -> Seq {
         fleet.seq()
+    }
+
+    fn samples(&self) -> u64 {
+        self.looks
+    }
+}
+
+impl Reading {
+    /// Takes a sample of what GPUs report: the first one as soon as one of them does, so that no
+    /// report lacks what others show already.
+    pub(super) fn look(&mut self, now: Time) {
+        if self.looked_at.is_some_and(|at| now.since(at) < LOOK) {
+            return;
+        }
+        let seen = self.inner.lasts().sum_telemetry(now);
+        if let Some(seen) = seen {
+            self.looked_at = Some(now);
+            self.looks += 1;
+            self.fleet.saw(now, &seen);
+        }
     }
 }
 
@@ -77,11 +99,9 @@ impl Projection for Reading {
     }
 
     fn wake(&mut self, now: Time, at_end: bool) -> Option<Time> {
-        if now.since(self.looked_at) >= LOOK {
-            self.looked_at = now;
-            if let Some(seen) = self.inner.lasts().sum_telemetry(now) {
-                self.fleet.saw(now, &seen);
-            }
+        // The days before it come first.
+        if at_end {
+            self.look(now);
         }
         if at_end && self.gauged_at.is_none_or(|at| now.since(at) >= GAUGE) {
             self.gauged_at = Some(now);

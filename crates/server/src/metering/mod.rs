@@ -220,7 +220,10 @@ impl Metering {
         step: Step,
         project: Option<&str>,
     ) -> FleetUsage {
-        let (reading, complete) = self.fleet.caught_up(fleet::PATIENCE).await;
+        let (mut reading, complete) = self.fleet.caught_up(fleet::PATIENCE).await;
+        if complete {
+            reading.look(self.inner.brain.now());
+        }
         let fleet = &reading.fleet;
         // What was not read yet did not happen: its time stops there.
         let now = if complete { self.inner.brain.now().max(fleet.at()) } else { fleet.at() };

@@ -72,12 +72,18 @@ fn site(seed: u64) -> Result<Scenario, SimError> {
     Ok(s)
 }
 
-/// Lives the week that ends at `end`. The same seed gives the same story, whenever it ends.
+/// Lives the week that ends at `end`. The same seed gives the same story, whenever it ends. `seen`
+/// gets the time of each record as it is made.
 ///
 /// # Errors
 /// When the site cannot begin.
-pub fn week(seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
-    demo_history(LENGTH, seed, end, hosted)
+pub fn week(
+    seed: u64,
+    end: Time,
+    hosted: Hosted,
+    seen: &mut dyn FnMut(Time),
+) -> Result<Week, SimError> {
+    demo_history(LENGTH, seed, end, hosted, seen)
 }
 
 /// Lives the story in another time than a week, which ends at `end`. The roll-out and all that
@@ -86,7 +92,13 @@ pub fn week(seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
 ///
 /// # Errors
 /// When the site cannot begin.
-pub fn demo_history(length: Span, seed: u64, end: Time, hosted: Hosted) -> Result<Week, SimError> {
+pub fn demo_history(
+    length: Span,
+    seed: u64,
+    end: Time,
+    hosted: Hosted,
+    seen: &mut dyn FnMut(Time),
+) -> Result<Week, SimError> {
     let mut s = site(seed)?;
     s.length = length;
     let here = Path::new("");
@@ -97,6 +109,7 @@ pub fn demo_history(length: Span, seed: u64, end: Time, hosted: Hosted) -> Resul
     let faults = Faults::new(&s, &fleet);
     let mut log = Vec::new();
     let mut keep = |r: &Record| {
+        seen(r.at);
         if let Ok(body) = r.to_json() {
             log.push(Line { seq: r.seq, at: r.at, body });
         }

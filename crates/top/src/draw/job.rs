@@ -188,7 +188,7 @@ fn verdict(v: Verdict) -> (&'static str, Tone) {
     match v {
         Verdict::Success => ("success", Tone::Good),
         Verdict::Application => ("application", Tone::Bad),
-        Verdict::Infrastructure => ("hardware", Tone::Bad),
+        Verdict::Infrastructure => ("infrastructure", Tone::Bad),
         Verdict::Operator => ("operator", Tone::Warn),
         Verdict::Scheduler => ("scheduler", Tone::Busy),
         Verdict::Platform => ("platform", Tone::Bad),
@@ -209,10 +209,10 @@ fn attempts(model: &Model, job: &Job, pen: Pen, w: usize) -> Vec<Line<'static>> 
         };
         let when = relative(model.now, p.ended_at);
         let head = format!("  {:>3} {} {} ", p.no, right(&when, 8), right(&ran, 6));
-        let rest = w.saturating_sub(super::ink::wide(&head) + 13);
+        let rest = w.saturating_sub(super::ink::wide(&head) + 15);
         out.push(pen.pieces([
             (head.as_str(), Tone::Plain),
-            (fit(word, 12).as_str(), tone),
+            (fit(word, 14).as_str(), tone),
             (" ", Tone::Plain),
             (cut(&p.reason, rest).as_str(), Tone::Plain),
         ]));

@@ -19,9 +19,10 @@ use std::sync::Arc;
 muster up --nodes 0 --data-dir ./data    this machine only\n  \
 muster up --demo                         a fleet with a week of history\n  \
 muster up --demo --seed 7 --data-dir ./seven    another history\n\n\
---demo simulates seven days of 64 nodes in some seconds (the same engine, in virtual\n\
-time) and then continues from there: tenants, faults, repairs, a rollout and an open incident.\n\
- It has a data directory of its own, and the same seed gives the same history.\n\n\
+--demo simulates seven days of 64 nodes (the same engine, in virtual time): seconds on an idle\n\
+machine, a minute or two on a busy one. Then it continues from there: tenants, faults, repairs,\n\
+a rollout and an open incident. It has a data directory of its own, and the same seed gives the\n\
+same history.\n\n\
 Programs continue while it is stopped, simulated workloads start anew; with the same data\n\
 directory it resumes where it was."
 )]

@@ -18,11 +18,14 @@ use muster_terminal::output;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What says that a data directory was made by `--demo`.
 const MARK: &str = "demo.json";
 /// What the nodes have behind them; read once.
 const PAST: &str = "past.json";
+/// Between two lines about how far the simulation has come.
+const PROGRESS_EVERY: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Mark {
@@ -94,7 +97,10 @@ fn topology() -> Topology {
 }
 
 fn make(data_dir: &Path, store: &mut dyn Store, fleet: &Path, seed: u64) -> Result<Demo, Fail> {
-    output::note("simulating a week of 64 nodes; this takes some seconds");
+    let begun = Instant::now();
+    output::note(
+        "simulating a week of 64 nodes; this takes seconds, on a busy machine a minute or two",
+    );
     let write = |path: &Path, what: &dyn Fn() -> serde_json::Result<Vec<u8>>| {
         let text = what().map_err(failed)?;
         std::fs::write(path, text).map_err(|e| failed(format!("{}: {e}", path.display())))
@@ -108,15 +114,46 @@ fn make(data_dir: &Path, store: &mut dyn Store, fleet: &Path, seed: u64) -> Resu
         isolation: host.isolation,
         can: host.can,
     };
-    let week = demo::week(seed, now(), hosted).map_err(failed)?;
+    let end = now();
+    let mut progress = WeekProgress::new(end - demo::LENGTH);
+    let mut seen = |at: Time| {
+        if let Some(line) = progress.line(at, begun.elapsed()) {
+            output::note(&line);
+        }
+    };
+    let week = demo::week(seed, end, hosted, &mut seen).map_err(failed)?;
     for r in &week.refused {
         tracing::warn!(refusal = r, "the site refused a part of the history");
     }
     let past = fleet.join(PAST);
     write(&past, &|| serde_json::to_vec(&week.past))?;
     let topology = week.topology.clone();
+    output::note(&format!("writing {} records of the week into the store", week.log.len()));
     keep(store, week)?;
     Ok(Demo { seed, topology, past: Some(past) })
+}
+
+/// How far the simulation of the week has come, every few seconds.
+struct WeekProgress {
+    begin: Time,
+    /// Of the time that it has taken: the next line is due then.
+    next: Duration,
+}
+
+impl WeekProgress {
+    fn new(begin: Time) -> WeekProgress {
+        WeekProgress { begin, next: PROGRESS_EVERY }
+    }
+
+    /// A line for people, when one is due after so much time.
+    fn line(&mut self, at: Time, took: Duration) -> Option<String> {
+        if took < self.next {
+            return None;
+        }
+        self.next = took + PROGRESS_EVERY;
+        let done = at.since(self.begin).0.min(demo::LENGTH.0) * 100 / demo::LENGTH.0;
+        Some(format!("{done}% of the week is simulated, after {} s", took.as_secs()))
+    }
 }
 
 /// Writes the week's log: all of it or nothing.
@@ -148,6 +185,19 @@ pub(crate) fn past(file: Option<&Path>) -> BTreeMap<NodeName, NodeHistory> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_far_the_week_has_come_is_said_every_few_seconds() {
+        let mut p = WeekProgress::new(Time(1000));
+        let at = |hours| Time(1000) + Span::hours(hours);
+        let s = Duration::from_secs;
+        assert_eq!(p.line(at(1), s(1)), None, "a fast machine says nothing of it");
+        let first = p.line(at(84), s(3));
+        assert_eq!(first.as_deref(), Some("50% of the week is simulated, after 3 s"));
+        assert_eq!(p.line(at(85), s(5)), None);
+        let last = p.line(at(200), s(90));
+        assert_eq!(last.as_deref(), Some("100% of the week is simulated, after 90 s"));
+    }
 
     #[test]
     fn a_site_of_ones_own_is_left_alone() {

@@ -88,8 +88,8 @@ fn cells(f: &FleetMetrics) -> Vec<Cell> {
 
 const HEAD: [&str; 12] = [
     "IN SERVICE",
-    "HELD",
-    "ALLOC",
+    "ALLOCATED",
+    "ALLOC%",
     "GOODPUT",
     "ETTR",
     "LOST",
@@ -147,9 +147,9 @@ fn telemetry(r: &FleetReport) -> Option<String> {
     match r.telemetry_since {
         // GPUs are looked at once a minute: the first few are no gap.
         Some(at) if at.0.since(r.from.max(r.since).0) > Span::mins(5) => {
-            Some(format!("BUSY and POWER are known since {at} only"))
+            Some(format!("BUSY and POWER are known from {at} on"))
         }
-        None if whole => Some("BUSY and POWER: no data, no GPU has reported".into()),
+        None if whole => Some("BUSY and POWER: no data, no GPU has reported yet".into()),
         _ => None,
     }
 }
@@ -228,11 +228,14 @@ mod tests {
             forecast: None,
         };
         assert!(!text(&r, false).contains("BUSY and POWER"), "from the beginning");
+        // A job that is held is one that a person keeps from starting.
+        let shown = text(&r, false);
+        assert!(shown.contains(" ALLOCATED ") && !shown.contains("HELD"), "{shown}");
         // A job that is requeued ends again.
         assert!(text(&r, false).contains("ends of jobs, succeeded: 0, "), "{}", text(&r, false));
-        // The server was killed, and what GPUs told before is gone.
+        // GPUs began to report later.
         r.telemetry_since = Some(Time(3_600_000).into());
-        let since = "BUSY and POWER are known since 1970-01-01T01:00:00.000Z only\n";
+        let since = "BUSY and POWER are known from 1970-01-01T01:00:00.000Z on\n";
         assert!(text(&r, false).contains(since), "{}", text(&r, false));
         let mut forecast = muster_api::CapacityForecast {
             summary: "demand falls".into(),
@@ -252,7 +255,7 @@ mod tests {
         r.forecast = Some(forecast);
         assert!(text(&r, false).contains("rising by 0.5 a day"), "{}", text(&r, false));
         r.telemetry_since = None;
-        let none = "BUSY and POWER: no data, no GPU has reported\n";
+        let none = "BUSY and POWER: no data, no GPU has reported yet\n";
         assert!(text(&r, false).contains(none), "{}", text(&r, false));
     }
 }
