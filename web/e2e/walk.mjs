@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { walkAway } from './away.mjs';
 import { axe } from './axe.mjs';
 import { base, browser, call, PHONE, page, token, WIDE } from './browser.mjs';
+import { check, counted, must, until, walk } from './checks.mjs';
 import { walkDesign } from './design.mjs';
 import { walkHistory } from './history.mjs';
 import { walkJobs } from './jobs.mjs';
@@ -14,47 +15,6 @@ import { walkTenant } from './tenant.mjs';
 import { walkWhatIf } from './whatif.mjs';
 
 const chromium = await browser();
-let [passed, failed] = [0, 0];
-
-function fails(name, e) {
-  failed++;
-  console.log(`FAILED  ${name}\n        ${String(e.stack ?? e).replaceAll('\n', '\n        ')}`);
-}
-
-async function check(name, work) {
-  try {
-    await work();
-    passed++;
-    console.log(`ok      ${name}`);
-  } catch (e) {
-    fails(name, e);
-  }
-}
-
-/** One of the walks. What breaks between its checks is one failure, and the other walks go on. */
-async function walk(name, work) {
-  try {
-    return await work();
-  } catch (e) {
-    fails(`the walk ${name} broke off`, e);
-    return null;
-  }
-}
-
-function must(truth, what) {
-  if (!truth) throw new Error(what);
-}
-
-/** Asks again until it is so; the machine may be slow. */
-async function until(what, ask, ms = 120_000) {
-  const end = Date.now() + ms;
-  for (;;) {
-    const answer = await ask();
-    if (answer) return answer;
-    if (Date.now() > end) throw new Error(`${what}: not within ${ms / 1000} s`);
-    await new Promise((r) => setTimeout(r, 500));
-  }
-}
 
 const job = (name, nodes, more = {}) => ({
   kind: 'Job',
@@ -686,5 +646,4 @@ await check('nothing went wrong in the browser', async () => {
 });
 if (roles) await walk('of a server that is away', () => walkAway({ ...tools, roles, job: id }));
 await chromium.close();
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed ? 1 : 0);
+process.exit(counted());
