@@ -10,6 +10,7 @@ import { walkHistory } from './history.mjs';
 import { walkJobs } from './jobs.mjs';
 import { walkManage } from './manage.mjs';
 import { walkOncall } from './oncall.mjs';
+import { walkOncallActs } from './oncall-acts.mjs';
 import { tokensOfRoles, walkRoles } from './roles.mjs';
 import { walkTenant } from './tenant.mjs';
 import { walkWhatIf } from './whatif.mjs';
@@ -639,6 +640,7 @@ if (roles) await walk('of roles', () => walkRoles({ ...tools, roles, job: id }))
 await walk('of the manage pages', () => walkManage(tools));
 await walk('of the what-if page', () => walkWhatIf(tools));
 await walk('of the on-call page', () => walkOncall(tools));
+await walk('of what is decided on call', () => walkOncallActs(tools));
 
 await check('nothing went wrong in the browser', async () => {
   must(p.problems.length === 0, p.problems.join('\n'));
