@@ -123,7 +123,10 @@ export async function walkOncallActs({ chromium, check, must, until }) {
     await card.getByText('escalation step 1').waitFor();
     await until('the next receiver is notified', () => hook.got['/second']?.length > 0);
     await card.getByRole('button', { name: 'Acknowledge' }).click();
-    await p.getByRole('dialog').getByLabel(/Reason/).fill('looking at the rack');
+    await p
+      .getByRole('dialog')
+      .getByLabel(/Reason/)
+      .fill('looking at the rack');
     await decide(p, 'Acknowledge', 'Acknowledged');
     await card.getByText(/Acknowledged by walk-oncall .*: looking at the rack/).waitFor();
     must((await card.getByRole('button', { name: 'Acknowledge' }).count()) === 0, 'it is offered again');
@@ -149,7 +152,10 @@ export async function walkOncallActs({ chromium, check, must, until }) {
       ['', `Incident ${id} is assigned to nobody`, 'not assigned'],
     ]) {
       await card.getByRole('button', { name: `Assign incident ${id}` }).click();
-      await p.getByRole('dialog').getByLabel(/^Owner/).fill(owner);
+      await p
+        .getByRole('dialog')
+        .getByLabel(/^Owner/)
+        .fill(owner);
       await decide(p, 'Assign', said);
       await card.getByText(shown).waitFor();
     }
@@ -188,7 +194,10 @@ export async function walkOncallActs({ chromium, check, must, until }) {
     const p = await open(PHONE);
     const card = await cardOf(p, id);
     await card.getByRole('button', { name: `Close incident ${id}` }).tap();
-    await p.getByRole('dialog').getByLabel(/Reason/).fill('practice is over');
+    await p
+      .getByRole('dialog')
+      .getByLabel(/Reason/)
+      .fill('practice is over');
     await decide(p, 'Close the incident', `Incident ${id} is closed`);
     await card.waitFor({ state: 'detached' });
     const closed = await incident(id);
