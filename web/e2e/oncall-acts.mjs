@@ -45,6 +45,7 @@ async function rackOf(until) {
   });
 }
 
+/** Gives the incident that was decided about. */
 export async function walkOncallActs({ chromium, check, must, until }) {
   const made = await call('POST', '/v1/tokens', { name: 'walk-oncall', role: 'operator' });
   const before = await call('GET', '/v1/routing');
@@ -212,4 +213,5 @@ export async function walkOncallActs({ chromium, check, must, until }) {
   await call('PUT', '/v1/routing', { routing: before.routing });
   await call('DELETE', `/v1/tokens/${made.id}`);
   hook.close();
+  return id;
 }
