@@ -466,7 +466,6 @@ await check('without frames pages are dimmed, and their actions are off until th
     ['/oncall', 'Stop'],
     [`/jobs/${id}`, 'Cancel'],
     [`/nodes/${second}`, 'Drain'],
-    ['/topology', 'Test the network'],
   ]) {
     await q.route(frames, (route) => route.abort());
     await q.goto(base + path);
