@@ -1,5 +1,6 @@
 // Time, the map by keys, the executive page and the page of the design in a real browser: part of e2e/walk.mjs.
 import { base, call, PHONE, page } from './browser.mjs';
+import { square } from './squares.mjs';
 
 /** `placed`: a job that ran, and when. */
 export async function walkDesign({ chromium, check, must, until, placed }) {
@@ -69,6 +70,45 @@ export async function walkDesign({ chromium, check, must, until, placed }) {
       await p.waitForURL((url) => url.searchParams.get('open') === `job:${placed.id}`);
     },
   );
+
+  await check('a square of a map of the past that is clicked opens as it was', async () => {
+    await p.goto(`${base}/?at=${at}`);
+    await p.getByText('as the log has it').waitFor();
+    const there = await until('a square of the job', () => square(p, 'allocated, healthy'));
+    await p.mouse.click(there.x, there.y);
+    await p.waitForURL((url) => url.searchParams.get('open')?.startsWith('gpu:'));
+    must(new URL(p.url()).searchParams.get('at') === at, 'the map is of another moment now');
+    const [name, gpu] = new URL(p.url()).searchParams.get('open').slice(4).split('/');
+    const panel = p.getByRole('complementary', { name: `${name} GPU ${gpu} as it was` });
+    await panel.getByText('as it was at').waitFor();
+    await panel.getByRole('button', { name: `job ${placed.id}`, exact: true }).waitFor();
+    must(
+      placed.attempt.slots.some((s) => s.node === name && s.gpus.includes(Number(gpu))),
+      `job ${placed.id} was not on GPU ${gpu} of ${name}`,
+    );
+  });
+
+  await check('a time is typed on a phone, and a square of then opens by a tap', async () => {
+    const phone = await page(chromium, PHONE);
+    await phone.goto(base);
+    await phone.locator('.standing.live').waitFor();
+    const field = phone.getByLabel(/^Go to a time/);
+    await field.fill('soon');
+    await phone.getByRole('button', { name: 'Go', exact: true }).tap();
+    await phone.getByRole('alert').filter({ hasText: 'write 03:12' }).waitFor();
+    await field.fill(at);
+    await phone.getByRole('button', { name: 'Go', exact: true }).tap();
+    await phone.waitForURL((url) => url.searchParams.get('at') === at);
+    await phone.getByText('as the log has it').waitFor();
+    const there = await until('a square of the job', () => square(phone, 'allocated, healthy'));
+    await phone.touchscreen.tap(there.x, there.y);
+    await phone.waitForURL((url) => url.searchParams.get('open')?.startsWith('gpu:'));
+    await phone.getByText('as it was at').waitFor();
+    const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
+    must(wide <= PHONE.width, `it is ${wide} px wide`);
+    must(phone.problems.length === 0, phone.problems.join('\n'));
+    await phone.context().close();
+  });
 
   await check('a GPU is chosen and opened by keys alone', async () => {
     await p.goto(base);

@@ -246,7 +246,7 @@ export async function walkManage({ chromium, check, must, until }) {
     },
   );
 
-  await check('axe finds nothing in the forms of manage pages', async () => {
+  await check('axe finds nothing in the forms of manage pages, and each has one primary action', async () => {
     const found = [];
     const forms = [
       ['/reservations', 'New reservation'],
@@ -260,6 +260,8 @@ export async function walkManage({ chromium, check, must, until }) {
       await p.getByRole('button', { name: button, exact: true }).click();
       await p.waitForFunction(() => !/Loading…|Checking…|Asking…/.test(document.body.textContent));
       for (const problem of await axe(p)) found.push(`${path}: ${problem}`);
+      const primary = await p.locator('main button.main:visible').allTextContents();
+      if (primary.length !== 1) found.push(`${path} has not one primary action: ${primary.join(', ')}`);
     }
     must(found.length === 0, found.join('\n'));
   });

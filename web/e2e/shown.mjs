@@ -52,6 +52,15 @@ function read() {
     texts.push(e.getAttribute('title') ?? '', e.getAttribute('aria-label') ?? '');
   const seen = (selector) => [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility());
   const name = (e) => (e.getAttribute('aria-label') ?? e.textContent).trim();
+  // What stands out as the thing to do. A card of a list, such as one cause on call, is a view of its own.
+  const views = () => {
+    const of = new Map();
+    for (const e of seen('main:not(.design) :is(button.main, a.button)')) {
+      const view = e.closest('.item, dialog, main');
+      of.set(view, [...(of.get(view) ?? []), e]);
+    }
+    return [...of.values()];
+  };
   const bad = /\bundefined\b|\bNaN\b|Invalid Date|not a date|\[object Object\]/;
   return {
     bad: texts.filter((t) => bad.test(t)),
@@ -60,6 +69,7 @@ function read() {
     times: [...document.querySelectorAll('time[title]')].map((e) => [e.dateTime, e.title, e.textContent]),
     controls: seen('main button, main a').map(name),
     links: seen('nav a').map((a) => a.pathname),
+    primary: views().map((all) => all.map(name)),
     wide: document.documentElement.scrollWidth,
     // The page of the design shows one to look at.
     errors: seen('main:not(.design) .error').map((e) => e.textContent.trim()),
@@ -94,6 +104,8 @@ export async function look(p, zone, width) {
   const page = await p.evaluate(read);
   const wrong = page.bad.map((text) => `says “${text}”`);
   wrong.push(...page.errors.filter(Boolean).map((text) => `shows the error “${text}”`));
+  for (const all of page.primary.filter((names) => names.length > 1))
+    wrong.push(`has ${all.length} primary actions: ${all.join(', ')}`);
   if (page.wide > width) wrong.push(`is ${page.wide} px wide, of ${width}`);
   for (const time of page.times.filter((t) => !says(t, zone)))
     wrong.push(`shows ${time.join(' as ')} in ${zone}, where it is ${exact(time[0], zone)}`);

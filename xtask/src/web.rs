@@ -165,9 +165,9 @@ fn chromium() -> Result<()> {
     install::apt(&["chromium", "fonts-dejavu-core"])
 }
 
-/// A site of the tests' build, which has the console in it.
+/// A site of the tests' build, which has the console in it. Output is searched on small disks too.
 fn site(nodes: &str) -> Result<Site> {
-    started(&["up", "--nodes", nodes, "--no-context"])
+    started(&["up", "--nodes", nodes, "--no-context", "--output-search", "on"])
 }
 
 fn started(args: &[&str]) -> Result<Site> {

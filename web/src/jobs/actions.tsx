@@ -107,7 +107,12 @@ export function Actions({ job: j }: { job: Job }) {
   return (
     <div className="actions">
       {may.includes('clone') && (
-        <Link to="/jobs/new" search={{ from: j.id }} className="button">
+        <Link
+          to="/jobs/new"
+          search={{ from: j.id }}
+          // One primary action: what ends a wait, or runs it again, comes first.
+          className={may.includes('release') || may.includes('requeue') ? undefined : 'button'}
+        >
           Clone
         </Link>
       )}

@@ -224,12 +224,19 @@ function LogBox({ lines, text, times, atBottom, onScroll }: Box) {
   // Another zone shows other times.
   useUtc();
   const box = useRef<HTMLPreElement>(null);
+  // Where it was scrolled to, as far as is known: a line may come before the browser says that somebody scrolled up.
+  const known = useRef(0);
   // biome-ignore lint/correctness/useExhaustiveDependencies: more lines move the end, and so do longer ones
   useEffect(() => {
     const b = box.current;
-    if (b && atBottom) b.scrollTop = b.scrollHeight;
+    if (!b || !atBottom || b.scrollTop < known.current) return;
+    b.scrollTop = b.scrollHeight;
+    known.current = b.scrollTop;
   }, [lines, times, atBottom]);
-  const scrolled = (e: { currentTarget: HTMLPreElement }) => onScroll(atEnd(e.currentTarget));
+  const scrolled = ({ currentTarget: b }: { currentTarget: HTMLPreElement }) => {
+    known.current = b.scrollTop;
+    onScroll(atEnd(b));
+  };
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
     <pre className="log job-log" ref={box} tabIndex={0} aria-label="Output" onScroll={scrolled}>

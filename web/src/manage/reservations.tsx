@@ -96,7 +96,12 @@ export function ReservationsPage() {
       actions={
         operates && (
           <>
-            <button type="button" className="main" onClick={() => void start(fresh(newForm(soon())))}>
+            {/* While a form is open, saving it is what is to be done. */}
+            <button
+              type="button"
+              className={draft ? undefined : 'main'}
+              onClick={() => void start(fresh(newForm(soon())))}
+            >
               New reservation
             </button>
             <button type="button" onClick={() => void start(fresh(newForm(soon(), true)))}>

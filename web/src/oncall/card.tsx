@@ -53,14 +53,17 @@ function Where({ entity }: { entity: string }) {
   return <span className="dim">{entity}</span>;
 }
 
+/** What is pending approval first: of many only some are listed. */
+const pendingFirst = (all: Cause['remediations']) =>
+  [...all].sort((a, b) => Number(isPending(b)) - Number(isPending(a)));
+
 /** Remediations of a cause: the step each is at, and why. */
 function Remediation({ of: c }: { of: Cause }) {
   const { whole } = useRights();
   // Whoever is not shown remediations is not told that there are none.
   if (c.remediations.length === 0)
     return whole && c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
-  // What is pending approval first.
-  const all = [...c.remediations].sort((a, b) => Number(isPending(b)) - Number(isPending(a)));
+  const all = pendingFirst(c.remediations);
   return (
     <ul className="plain">
       {all.slice(0, SHOWN).map((r) => (
@@ -229,7 +232,7 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
   const incidents = useIncidentActions();
   const remediations = useRemediationActions();
   const off = alerts.busy || incidents.busy || remediations.busy;
-  const listed = c.remediations.slice(0, SHOWN);
+  const listed = pendingFirst(c.remediations).slice(0, SHOWN);
   if (!alert && c.incidents.length === 0 && listed.length === 0) return null;
   return (
     <details className="more">

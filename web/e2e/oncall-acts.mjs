@@ -1,0 +1,217 @@
+// What somebody on call decides, as operator and also on a phone: part of e2e/walk.mjs.
+import { createServer } from 'node:http';
+import { base, call, PHONE, page, WIDE } from './browser.mjs';
+
+/** A receiver of notifications; `got` has what came to each of its paths. */
+async function receiver() {
+  const got = {};
+  const server = createServer((request, answer) => {
+    let body = '';
+    request.on('data', (part) => {
+      body += part;
+    });
+    request.on('end', () => {
+      got[request.url] = [...(got[request.url] ?? []), body];
+      answer.end();
+    });
+  });
+  await new Promise((listens) => server.listen(0, '127.0.0.1', listens));
+  return { got, at: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
+/** Keeps the titles of what the page notifies of, and notifies. Runs in the page. */
+function recording() {
+  window.notified = [];
+  window.Notification = class extends window.Notification {
+    constructor(title, more) {
+      super(title, more);
+      window.notified.push(`${title}: ${more.body}`);
+    }
+  };
+}
+
+/** Three idle nodes of one rack: what happens to all of them at once is one incident. */
+async function rackOf(until) {
+  return until('a rack with three idle nodes', async () => {
+    const { items } = await call('GET', '/v1/nodes?limit=200');
+    const idle = items.filter(
+      (n) => n.state === 'ready' && n.gpus_total === 8 && !n.avoided && !n.cordon && n.jobs.length === 0,
+    );
+    for (const { location } of idle) {
+      const rack = idle.filter((n) => n.location.rack === location.rack && n.location.leaf === location.leaf);
+      if (rack.length >= 3) return rack.slice(0, 3).map((n) => n.name);
+    }
+    return null;
+  });
+}
+
+/** Gives the incident that was decided about. */
+export async function walkOncallActs({ chromium, check, must, until }) {
+  const made = await call('POST', '/v1/tokens', { name: 'walk-oncall', role: 'operator' });
+  const before = await call('GET', '/v1/routing');
+  const hook = await receiver();
+  const webhook = (name) => ({ name, by: { webhook: { url: `${hook.at}/${name}` } } });
+  await call('PUT', '/v1/routing', {
+    routing: {
+      receivers: [webhook('first'), webhook('second')],
+      routes: [{ to: ['first'], wait: '0s', escalate: [{ after: '8h', to: ['second'] }] }],
+    },
+  });
+  // Stopped, it holds every remediation back: they stay pending for as long as this takes.
+  await call('POST', '/v1/automation/stop', { reason: 'what is decided on call is tested' });
+  const nodes = await rackOf(until);
+
+  const open = async (how, path = '/oncall') => {
+    const p = await page(chromium, { ...how, as: made.secret });
+    await p.goto(base + path);
+    await p.locator('.standing.live').waitFor();
+    return p;
+  };
+  const closes = async (p) => {
+    const { wide, of } = await p.evaluate(() => ({
+      wide: document.documentElement.scrollWidth,
+      of: window.innerWidth,
+    }));
+    must(wide <= of, `it is ${wide} px wide, of ${of}`);
+    must(p.problems.length === 0, p.problems.join('\n'));
+    await p.context().close();
+  };
+  /** The card of an incident, with everything that can be done about it in sight. */
+  const cardOf = async (p, id) => {
+    const card = p.locator('.cause').filter({ has: p.getByRole('link', { name: `Incident ${id}` }) });
+    await card.getByText('More actions').click();
+    return card;
+  };
+  /** Says yes in the dialog, and waits for what the page says then. */
+  const decide = (p, button, said) =>
+    Promise.all([
+      p.getByText(said, { exact: true }).waitFor(),
+      p.getByRole('dialog').getByRole('button', { name: button, exact: true }).click(),
+    ]);
+  const incident = async (id) => call('GET', `/v1/incidents/${id}`);
+  let id = '';
+
+  await check('a new page is a desktop notification where somebody asked for them', async () => {
+    const p = await page(chromium, { ...WIDE, as: made.secret, permissions: ['notifications'] });
+    await p.addInitScript(recording);
+    await p.goto(`${base}/oncall`);
+    await p.locator('.standing.live').waitFor();
+    await p.getByRole('heading', { name: 'Causes' }).waitFor();
+    await p.getByRole('button', { name: 'Desktop notifications' }).click();
+    await p.getByRole('button', { name: 'Desktop notifications are on', pressed: true }).waitFor();
+    must((await p.evaluate(() => window.notified.length)) === 0, 'it notifies of what was there before');
+    for (const name of nodes)
+      await call('POST', `/v1/nodes/${name}/inject`, { fault: 'xid', gpu: 5, code: 79 });
+    const found = await until('an incident of the rack', async () => {
+      const { items } = await call('GET', '/v1/incidents?limit=50');
+      for (const { id: one } of items.filter((i) => i.state === 'open')) {
+        const at = (await incident(one)).findings.map((f) => f.node);
+        if (nodes.every((n) => at.includes(n))) return one;
+      }
+      return null;
+    });
+    id = found;
+    await p.waitForFunction(() => window.notified.some((n) => n.startsWith('Page: gpu-off-bus: ')));
+    await closes(p);
+  });
+  if (!id) throw new Error('there is no incident to decide about');
+
+  await check('an alert is escalated to the next receiver, and acknowledged with a note', async () => {
+    const p = await open(WIDE);
+    const card = await cardOf(p, id);
+    await card.getByRole('button', { name: 'Escalate' }).click();
+    await decide(p, 'Escalate', 'Escalated');
+    await card.getByText('escalation step 1').waitFor();
+    await until('the next receiver is notified', () => hook.got['/second']?.length > 0);
+    await card.getByRole('button', { name: 'Acknowledge' }).click();
+    await p
+      .getByRole('dialog')
+      .getByLabel(/Reason/)
+      .fill('looking at the rack');
+    await decide(p, 'Acknowledge', 'Acknowledged');
+    await card.getByText(/Acknowledged by walk-oncall .*: looking at the rack/).waitFor();
+    must((await card.getByRole('button', { name: 'Acknowledge' }).count()) === 0, 'it is offered again');
+    await closes(p);
+  });
+
+  await check('an incident is assigned to oneself on its page, on a phone', async () => {
+    const p = await open(PHONE, `/incidents/${id}`);
+    await Promise.all([
+      p.getByText(`Incident ${id} is assigned to you`).waitFor(),
+      p.getByRole('button', { name: 'Assign to me' }).tap(),
+    ]);
+    await p.getByText('Assigned to walk-oncall').waitFor();
+    must((await incident(id)).owner === 'user:walk-oncall', 'it has another owner');
+    await closes(p);
+  });
+
+  await check('an incident is assigned to somebody else, and to nobody, from its card', async () => {
+    const p = await open(WIDE);
+    const card = await cardOf(p, id);
+    for (const [owner, said, shown] of [
+      ['user:ann', `Incident ${id} is assigned to user:ann`, 'assigned to ann'],
+      ['', `Incident ${id} is assigned to nobody`, 'not assigned'],
+    ]) {
+      await card.getByRole('button', { name: `Assign incident ${id}` }).click();
+      await p
+        .getByRole('dialog')
+        .getByLabel(/^Owner/)
+        .fill(owner);
+      await decide(p, 'Assign', said);
+      await card.getByText(shown).waitFor();
+    }
+    must(!(await incident(id)).owner, 'it has an owner');
+    await closes(p);
+  });
+
+  const remediation = async (node) => {
+    const { items } = await call('GET', '/v1/remediations?limit=200');
+    return items.filter((r) => r.node === node).at(-1);
+  };
+  for (const [how, word, done, node] of [
+    [PHONE, 'Deny', 'Denied', nodes[0]],
+    [WIDE, 'Undo', 'Undone', nodes[1]],
+  ]) {
+    await check(`a remediation gets “${word}” only with a reason, at ${how.width} px`, async () => {
+      const p = await open(how);
+      const card = await cardOf(p, id);
+      const { id: one } = await remediation(node);
+      await card.getByRole('button', { name: `${word} on ${node}` }).click();
+      const dialog = p.getByRole('dialog');
+      // Whoever undoes it reads what stays wrong there.
+      if (word === 'Undo') await dialog.getByText(/critical finding stays open: /).waitFor();
+      await dialog.getByRole('button', { name: word, exact: true }).click();
+      must(await dialog.isVisible(), 'it needs no reason');
+      await dialog.getByLabel(/Reason/).fill('practice');
+      await decide(p, word, new RegExp(`^${done} on ${node}`));
+      await card.getByRole('button', { name: `${word} on ${node}` }).waitFor({ state: 'detached' });
+      const ended = await call('GET', `/v1/remediations/${one}`);
+      must(ended.step === 'ended', JSON.stringify(ended));
+      await closes(p);
+    });
+  }
+
+  await check('an incident is closed with a reason, and its card goes', async () => {
+    const p = await open(PHONE);
+    const card = await cardOf(p, id);
+    await card.getByRole('button', { name: `Close incident ${id}` }).tap();
+    await p
+      .getByRole('dialog')
+      .getByLabel(/Reason/)
+      .fill('practice is over');
+    await decide(p, 'Close the incident', `Incident ${id} is closed`);
+    await card.waitFor({ state: 'detached' });
+    const closed = await incident(id);
+    must(closed.state === 'closed', `it is ${closed.state}`);
+    const notes = closed.notes.map((n) => `${n.by} ${n.text}`);
+    must(notes.includes('user:walk-oncall closed: practice is over'), notes.join());
+    await closes(p);
+  });
+
+  for (const name of nodes) await call('POST', `/v1/nodes/${name}/inject`, { fault: 'repair' });
+  await call('POST', '/v1/automation/resume');
+  await call('PUT', '/v1/routing', { routing: before.routing });
+  await call('DELETE', `/v1/tokens/${made.id}`);
+  hook.close();
+  return id;
+}
