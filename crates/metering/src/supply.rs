@@ -38,12 +38,10 @@ impl NodeSupply {
     }
 
     pub(crate) fn of(n: &Node) -> NodeSupply {
-        let missing = n.missing_gpus.iter().filter(|g| g.index < 64);
-        let present = gpus(&n.inventory);
         NodeSupply {
             sku: n.sku().to_owned(),
-            present,
-            missing: GpuSet(missing.fold(0, |set, g| set | 1 << g.index)).minus(present),
+            present: gpus(&n.inventory),
+            missing: n.missing_set(),
             excluded: n.excluded_gpus,
             footing: NodeServiceFacts::from(n),
         }

@@ -435,6 +435,13 @@ impl Node {
         GpuSet(bits.fold(0, |set, g| set | 1 << g.index))
     }
 
+    /// The GPUs that it should have and that are not there, as a set.
+    #[must_use]
+    pub fn missing_set(&self) -> GpuSet {
+        let bits = self.missing_gpus.iter().filter(|g| g.index < 64);
+        GpuSet(bits.fold(0, |set, g| set | 1 << g.index)).minus(self.gpu_set())
+    }
+
     /// The pool it belongs to.
     #[must_use]
     pub fn pool(&self) -> &str {

@@ -159,8 +159,10 @@ impl RemediationRehearsal {
             ..State::default()
         };
         copy.index = Box::new(Index::build(&copy));
+        let mut engine = Engine::new(copy, engine);
+        engine.work.assumes_repairs = true;
         RemediationRehearsal {
-            engine: Engine::new(copy, engine),
+            engine,
             now: from,
             looked: from,
             pause: STEP.0,

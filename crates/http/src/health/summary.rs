@@ -13,6 +13,7 @@ use muster_model::alert::{Alert, AlertState, Urgency};
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
+use muster_model::placement::GpuSet;
 use muster_model::remediation::{RemediationOutcome, RemediationStep};
 use muster_model::slo::NodeServiceFacts;
 use muster_model::units::Time;
@@ -146,6 +147,37 @@ fn denied(s: &Site, findings: &[Finding], n: usize) -> String {
     }
 }
 
+/// A node in service, and GPUs of it.
+type GpusOfNode<'a> = (&'a NodeName, GpuSet);
+
+/// GPUs of nodes in service that are missing and that no open finding is about: those that work may use,
+/// and those that are excluded.
+fn missing_gpus(s: &Site) -> (Vec<GpusOfNode<'_>>, Vec<GpusOfNode<'_>>) {
+    let (mut absent, mut excluded) = (Vec::new(), Vec::new());
+    let serves = |n: &&Arc<Node>| NodeServiceFacts::from(&***n).is_in_service();
+    let short = s.nodes.values().filter(|n| !n.missing_gpus.is_empty()).filter(serves);
+    for n in short {
+        let alone = s.unexplained_missing(n);
+        let (out, rest) = (alone.and(n.excluded_gpus), alone.minus(n.excluded_gpus));
+        absent.extend((!rest.is_empty()).then_some((&n.name, rest)));
+        excluded.extend((!out.is_empty()).then_some((&n.name, out)));
+    }
+    (absent, excluded)
+}
+
+/// `GPU 2 of node hgx-0013 is missing`.
+fn missing_text(all: &[GpusOfNode<'_>]) -> String {
+    let gpus: u32 = all.iter().map(|(_, set)| set.len()).sum();
+    match all {
+        [(node, set)] if gpus == 1 => format!("GPU {set} of node {node} is missing"),
+        [(node, _)] => format!("{gpus} GPUs of node {node} are missing"),
+        [(node, _), ..] => {
+            format!("{gpus} GPUs of {} nodes are missing, node {node} among them", all.len())
+        }
+        [] => String::new(),
+    }
+}
+
 /// What it comes to, and why.
 fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     let (mut bad, mut attention) = (Vec::new(), Vec::new());
@@ -182,6 +214,13 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
                 "node is too long in its stage",
                 "nodes are too long in their stage",
             ));
+        }
+        let (absent, excluded) = missing_gpus(s);
+        if !absent.is_empty() {
+            bad.push(format!("{}, and no finding is open yet", missing_text(&absent)));
+        }
+        if !excluded.is_empty() {
+            attention.push(format!("{}, and excluded", missing_text(&excluded)));
         }
         if out.spares > 0 && out.spares_left == 0 {
             attention.push("no spare node is left".to_owned());
@@ -334,6 +373,35 @@ mod tests {
         assert_eq!(state, "bad");
         assert!(reasons[0].starts_with("1 node is protected after a restored backup"));
         assert!(reasons[0].contains("muster node reconcile"), "{reasons:?}");
+    }
+
+    #[test]
+    fn no_site_is_healthy_while_a_gpu_of_a_node_in_service_is_missing() {
+        let node = |excluded: u64| -> Node {
+            serde_json::from_value(json!({"name": "n1", "stage": "ready", "reachable": true,
+                "address": "", "host": "", "machine": "", "boot": "", "enrolled_at": 0,
+                "changed_at": 0, "version": 1, "excluded_gpus": excluded,
+                "inventory": {"cpu_model": "", "cpus": 8, "memory": "1GiB", "kernel": ""},
+                "missing_gpus": [{"index": 2, "sku": "h100-sxm", "uuid": "GPU-2",
+                    "memory": "80GiB"}],
+                "location": {"region": "eu", "cluster": "c", "spine": "s", "leaf": "l",
+                    "rack": "r", "nvlink": "n1", "feed": "A"}}))
+            .unwrap()
+        };
+        let evaluated = |n: Node| {
+            let mut site = Site::default();
+            site.nodes.insert(n.name.clone(), Arc::new(n));
+            judged_site(&site, true)
+        };
+        let (state, reasons) = evaluated(node(0));
+        assert_eq!(state, "bad");
+        assert_eq!(reasons, ["GPU 2 of node n1 is missing, and no finding is open yet"]);
+        let (state, reasons) = evaluated(node(4));
+        assert_eq!(state, "attention");
+        assert_eq!(reasons, ["GPU 2 of node n1 is missing, and excluded"]);
+        // One that is out of service is counted as such.
+        let out = Node { stage: Stage::Quarantined, ..node(0) };
+        assert_eq!(evaluated(out).1, Vec::<String>::new());
     }
 
     #[test]
