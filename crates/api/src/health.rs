@@ -41,6 +41,21 @@ pub struct HealthSummary {
     pub spares: u32,
 }
 
+impl HealthSummary {
+    /// Its state in the words that people read. A tenant is told of their own work and whether the
+    /// site's operators were paged.
+    #[must_use]
+    pub fn words(&self) -> &'static str {
+        match (self.state.as_str(), self.automation.is_some()) {
+            ("well", true) => "healthy",
+            ("well", false) => "nothing is known to be wrong with your jobs, and no page is open",
+            ("attention", true) => "something is wrong; remediation in progress",
+            (_, false) => "something is wrong",
+            _ => "something needs an operator",
+        }
+    }
+}
+
 /// What an entry of a timeline is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

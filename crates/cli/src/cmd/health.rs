@@ -44,15 +44,7 @@ fn text(s: &HealthSummary, now: Time, on: bool) -> String {
         _ => Style::Bad,
     };
     let mut f = Facts::new();
-    // A tenant is told of their own work and whether the site's operators were paged.
-    let word = match (s.state.as_str(), s.automation.is_some()) {
-        ("well", true) => "healthy",
-        ("well", false) => "nothing is known to be wrong with your jobs, and no page is open",
-        ("attention", true) => "something is wrong; remediation in progress",
-        (_, false) => "something is wrong",
-        _ => "something needs an operator",
-    };
-    f.0.push_str(&format!("{:<14}{}\n", "Site:", paint(word, style, on)));
+    f.0.push_str(&format!("{:<14}{}\n", "Site:", paint(s.words(), style, on)));
     for r in &s.reasons {
         f.text(r);
     }
