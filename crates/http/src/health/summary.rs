@@ -93,6 +93,8 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
 enum FindingTreatment {
     /// Nothing, and nothing is to be.
     Alone,
+    /// Nothing: an operator undid what was chosen.
+    Undone,
     /// Nothing: an operator said no to what was chosen.
     Denied,
     /// Nothing: a limit or a stop holds it back, in words.
@@ -116,8 +118,11 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
         all.retain(|r| r.action.takes_node());
     }
     let Some(first) = all.first() else {
-        let denied = chosen.is_some_and(|r| r.outcome == Some(RemediationOutcome::Denied));
-        return if denied { FindingTreatment::Denied } else { FindingTreatment::Alone };
+        return match chosen.and_then(|r| r.outcome) {
+            Some(RemediationOutcome::Denied) => FindingTreatment::Denied,
+            Some(RemediationOutcome::Undone) => FindingTreatment::Undone,
+            _ => FindingTreatment::Alone,
+        };
     };
     if all.iter().any(|r| !r.action.awaits_approval(r.step)) {
         return FindingTreatment::Acted;
@@ -128,20 +133,21 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
     FindingTreatment::Held(first.why.clone())
 }
 
-/// That remediations of so many critical findings were denied, and what closes these.
-fn denied(s: &Site, findings: &[Finding], n: usize) -> String {
+/// That remediations of so many critical findings were denied or undone, and what closes these.
+fn ended_by_operator(s: &Site, findings: &[Finding], how: &FindingTreatment, n: usize) -> String {
+    let word = if *how == FindingTreatment::Undone { "undone" } else { "denied" };
     let mut critical = findings.iter().filter(|f| f.severity == Severity::Critical);
-    let only = critical.find(|f| tended(s, f) == FindingTreatment::Denied).filter(|_| n == 1);
+    let only = critical.find(|f| tended(s, f) == *how).filter(|_| n == 1);
     let chosen = only.and_then(|f| f.remediation.as_ref()?.parse::<u64>().ok());
     match chosen.and_then(|id| s.health.remediations.get(&id)) {
         Some(r) => format!(
-            "1 critical finding: its remediation was denied by {}; `muster node qualify {}` closes \
+            "1 critical finding: its remediation was {word} by {}; `muster node qualify {}` closes \
              it when the test passes",
             r.why.strip_prefix("by ").unwrap_or(&r.why),
             r.node
         ),
         None => format!(
-            "{n} critical findings: their remediations were denied; `muster node qualify NODE` \
+            "{n} critical findings: their remediations were {word}; `muster node qualify NODE` \
              closes those of a node when the test passes"
         ),
     }
@@ -150,8 +156,8 @@ fn denied(s: &Site, findings: &[Finding], n: usize) -> String {
 /// A node in service, and GPUs of it.
 type GpusOfNode<'a> = (&'a NodeName, GpuSet);
 
-/// GPUs of nodes in service that are missing and that no open finding is about: those that work may use,
-/// and those that are excluded.
+/// GPUs of nodes in service that are missing and that no open finding is about: those that work
+/// may use, and those that are excluded.
 fn missing_gpus(s: &Site) -> (Vec<GpusOfNode<'_>>, Vec<GpusOfNode<'_>>) {
     let (mut absent, mut excluded) = (Vec::new(), Vec::new());
     let serves = |n: &&Arc<Node>| NodeServiceFacts::from(&***n).is_in_service();
@@ -196,9 +202,16 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     if let Some(a) = out.automation.as_ref().filter(|a| a.state == "stopped") {
         bad.push(format!("automation is stopped: {}", a.reason.as_deref().unwrap_or("no reason")));
     }
-    if !out.waiting.is_empty() {
-        let n = out.waiting.len();
-        bad.push(some(n, "remediation pending approval", "remediations pending approval"));
+    let delayed = out.waiting.iter().filter(|r| out.delays(r)).count();
+    let pending = out.waiting.len() - delayed;
+    if pending > 0 {
+        bad.push(some(pending, "remediation pending approval", "remediations pending approval"));
+    }
+    if delayed > 0 {
+        let stopped = out.automation.as_ref().is_some_and(|a| a.state == "stopped");
+        let by = if stopped { "stopped automation" } else { "a limit" };
+        let all = some(delayed, "remediation delayed", "remediations delayed");
+        bad.push(format!("{all} by {by}"));
     }
     if whole {
         let late = |until: Option<Time>| until.is_some_and(|u| u < now);
@@ -261,7 +274,9 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
                 "critical finding has no remediation",
                 "critical findings have no remediation",
             )),
-            FindingTreatment::Denied => bad.push(denied(s, &out.findings, n)),
+            FindingTreatment::Undone | FindingTreatment::Denied => {
+                bad.push(ended_by_operator(s, &out.findings, &how, n));
+            }
             FindingTreatment::Approval => bad.push(some(
                 n,
                 "critical finding pending approval",
@@ -318,6 +333,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
 mod tests {
     use super::*;
     use muster_model::alert::AlertChange;
+    use muster_model::remediation::{Action, Mode};
     use muster_slo::desk::Notification;
     use serde_json::json;
 
@@ -335,8 +351,8 @@ mod tests {
         judged_site(&site, whole)
     }
 
-    fn judged_site(site: &Site, whole: bool) -> (String, Vec<String>) {
-        let mut out = HealthSummary {
+    fn empty() -> HealthSummary {
+        HealthSummary {
             kind: Kind::Health,
             state: String::new(),
             reasons: Vec::new(),
@@ -351,7 +367,11 @@ mod tests {
             nodes_out: 0,
             spares_left: 0,
             spares: 0,
-        };
+        }
+    }
+
+    fn judged_site(site: &Site, whole: bool) -> (String, Vec<String>) {
+        let mut out = empty();
         evaluate(site, &mut out, whole, Time(0));
         (out.state, out.reasons)
     }
@@ -417,10 +437,50 @@ mod tests {
         found.remediation = Some("31".into());
         assert_eq!(tended(&site, &found), FindingTreatment::Denied);
         // Who denied it, and what closes it.
-        let one = denied(&site, std::slice::from_ref(&found), 1);
+        let denied =
+            |of: &[Finding]| ended_by_operator(&site, of, &FindingTreatment::Denied, of.len());
+        let one = denied(std::slice::from_ref(&found));
         assert!(one.contains("was denied by user:admin; `muster node qualify hgx-01`"), "{one}");
-        let two = denied(&site, &[found.clone(), found], 2);
+        let two = denied(&[found.clone(), found]);
         assert!(two.starts_with("2 critical findings: their remediations were denied;"), "{two}");
+    }
+
+    #[test]
+    fn what_was_undone_is_not_told_as_if_nothing_had_been_chosen() {
+        let mut site = Site::default();
+        let mut found = muster_api::samples::finding(12);
+        let remediation = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus", "node": "hgx-01",
+            "action": "drain", "step_index": 0, "mode": "approve", "leave": "now", "step": "ended",
+            "why": "user:admin: a false alarm", "at": 0, "since": 0, "outcome": "undone"});
+        site.health.remediations.insert(31, serde_json::from_value(remediation).unwrap());
+        found.remediation = Some("31".into());
+        let how = tended(&site, &found);
+        assert_eq!(how, FindingTreatment::Undone);
+        let one = ended_by_operator(&site, &[found], &how, 1);
+        assert!(one.contains("was undone by user:admin: a false alarm; `muster node"), "{one}");
+    }
+
+    #[test]
+    fn what_a_limit_delays_is_not_called_pending_approval() {
+        let of = |step: RemediationStep| muster_api::Remediation {
+            step,
+            ..muster_api::samples::remediation(31)
+        };
+        let mut out = empty();
+        out.waiting = vec![of(RemediationStep::Proposed), of(RemediationStep::Approval)];
+        evaluate(&Site::default(), &mut out, false, Time(0));
+        let both = ["1 remediation pending approval", "1 remediation delayed by a limit"];
+        assert_eq!(out.reasons, both);
+        // Where taking a node waits for an operator by the policy, nothing delays it.
+        let mut site = Site::default();
+        let mut policy = (*site.policy).clone();
+        policy.remediations.modes.insert(Action::Drain, Mode::Approve);
+        site.policy = Arc::new(policy);
+        let mut out = empty();
+        out.waiting = vec![of(RemediationStep::Proposed)];
+        out.automation = Some(automation::view(&site, Time(0)));
+        evaluate(&site, &mut out, true, Time(0));
+        assert_eq!(out.reasons, ["1 remediation pending approval"]);
     }
 
     #[test]
