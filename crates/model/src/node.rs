@@ -358,6 +358,9 @@ pub struct Node {
     /// GPUs that no job may use (set by health; none in this version).
     #[serde(default)]
     pub excluded_gpus: GpuSet,
+    /// Those of them that an operator excluded.
+    #[serde(default, skip_serializing_if = "no_gpus")]
+    pub excluded_by_operator: GpuSet,
     /// What it is reserved for.
     #[serde(default)]
     pub role: NodeRole,
@@ -403,6 +406,20 @@ pub struct Node {
     pub changed_at: Time,
     /// Sequence number of the last record that changed it.
     pub version: crate::ids::Seq,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn no_gpus(set: &GpuSet) -> bool {
+    set.is_empty()
+}
+
+/// The excluded GPUs of a node that an operator excluded, once `now` are: those that were theirs
+/// before (`was`: all, theirs), and what they added.
+#[must_use]
+pub fn excluded_by_operator(was: (GpuSet, GpuSet), now: GpuSet, by_operator: bool) -> GpuSet {
+    let (all, theirs) = was;
+    let added = if by_operator { now.minus(all) } else { GpuSet::EMPTY };
+    theirs.and(now).or(added)
 }
 
 impl Node {

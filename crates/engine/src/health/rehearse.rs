@@ -492,6 +492,7 @@ fn begins(n: &Node, from: Time) -> Node {
         protected: false,
         missing_gpus: Vec::new(),
         excluded_gpus: GpuSet::EMPTY,
+        excluded_by_operator: GpuSet::EMPTY,
         stage_since: from,
         stage_why: String::new(),
         stage_until: None,
