@@ -5,6 +5,7 @@ use crate::common;
 use common::{World, crash, gang, node, replay};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::entity::Entity;
+use muster_model::event::Event;
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
@@ -27,6 +28,23 @@ fn a_gang_starts_when_every_rank_is_up_and_succeeds_when_every_rank_ended_well()
     w.finish(id);
     assert_eq!(w.job(id).state, JobState::Succeeded);
     assert_eq!(w.job(id).exit_code, Some(0));
+}
+
+#[test]
+fn an_attempt_that_ends_with_the_first_report_of_it_ran_before_its_ranks_were_gone() {
+    let mut w = World::new(4, 8);
+    let id = w.gang(2, 8);
+    let from = w.log.len();
+    w.finish(id);
+    assert_eq!(w.job(id).state, JobState::Succeeded);
+    let kinds = w.since(from).filter_map(|e| match e {
+        Event::AttemptStarted { .. } => Some("runs"),
+        Event::SlotEnded { .. } => Some("gone"),
+        Event::AttemptEnded { .. } => Some("over"),
+        _ => None,
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), ["gone", "runs", "gone", "over"]);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]
