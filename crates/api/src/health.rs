@@ -44,7 +44,7 @@ pub struct HealthSummary {
 }
 
 impl HealthSummary {
-    /// Its state in the words that people read. A tenant is told of their own work and whether the
+    /// Its state in the words that people read. A tenant reads of their own work, and whether the
     /// site's operators were paged.
     #[must_use]
     pub fn words(&self) -> &'static str {

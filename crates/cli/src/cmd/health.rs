@@ -56,8 +56,7 @@ fn text(s: &HealthSummary, now: Time, on: bool) -> String {
     if s.spares > 0 {
         f.line("Spares", format!("{} of {} left", s.spares_left, s.spares));
     }
-    let (delayed, pending): (Vec<_>, Vec<_>) =
-        s.waiting.iter().cloned().partition(|r| s.delays(r));
+    let (delayed, pending): (Vec<_>, Vec<_>) = s.waiting.iter().cloned().partition(|r| s.delays(r));
     for (title, some) in [("Pending approval", pending), ("Delayed", delayed)] {
         if !some.is_empty() {
             f.section(title, on);

@@ -32,7 +32,7 @@ impl State {
     /// Nodes with a missing GPU that no open finding is about and that nobody excluded.
     pub(super) fn nodes_with_missing_gpus(&self) -> impl Iterator<Item = &NodeName> {
         let short = self.nodes.values().filter(|n| !n.missing_gpus.is_empty());
-        short.filter(|n| self.is_short(n)).map(|n| &n.name)
+        short.filter(move |n| self.is_short(n)).map(|n| &n.name)
     }
 
     fn is_short(&self, n: &Node) -> bool {

@@ -290,8 +290,9 @@ fn returned(e: &mut Engine, req: &Request, node: &NodeName, why: &str) -> Result
     // Who returns a node without a test returns it from the one that failed, too.
     let failed = n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest);
     let book = &e.state.health;
-    let taken = is_out(book, &n) || book.is_stopped(&n);
-    if !taken && !(failed && n.stage == Stage::Ready) {
+    let cordoned = failed && n.stage == Stage::Ready;
+    let returns = cordoned || is_out(book, &n) || book.is_stopped(&n);
+    if !returns {
         return Err(conflict(
             format!("node {node} is {}", muster_lifecycle::state(&n)),
             "only what was taken out of service can be returned",
