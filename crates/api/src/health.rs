@@ -2,6 +2,7 @@
 
 use crate::{Automation, Breaker, Finding, Incident, Kind, Remediation, Timestamp};
 use muster_model::finding::Severity;
+use muster_model::remediation::{Action, Mode, RemediationStep};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ pub struct HealthSummary {
     pub findings: Vec<Finding>,
     /// Open findings in all.
     pub findings_open: u64,
-    /// Remediations that are pending approval, longest first.
+    /// Remediations that are pending approval, and those that a limit or stopped automation delays,
+    /// longest first. An operator may approve each of them.
     pub waiting: Vec<Remediation>,
     /// Open remediations, in all.
     pub remediations_open: u64,
@@ -39,6 +41,31 @@ pub struct HealthSummary {
     pub spares_left: u32,
     /// Spare nodes in all.
     pub spares: u32,
+}
+
+impl HealthSummary {
+    /// Its state in the words that people read. A tenant reads of their own work, and whether the
+    /// site's operators were paged.
+    #[must_use]
+    pub fn words(&self) -> &'static str {
+        match (self.state.as_str(), self.automation.is_some()) {
+            ("well", true) => "healthy",
+            ("well", false) => "nothing is known to be wrong with your jobs, and no page is open",
+            ("attention", true) => "something is wrong; remediation in progress",
+            (_, false) => "something is wrong",
+            _ => "something needs an operator",
+        }
+    }
+
+    /// Is a remediation of `waiting` delayed by a limit or by stopped automation? Otherwise it is
+    /// pending approval, by its action's mode or by that of `drain`.
+    #[must_use]
+    pub fn delays(&self, r: &Remediation) -> bool {
+        let by_policy = self.automation.as_ref().is_some_and(|a| {
+            a.state != "stopped" && a.modes.get(Action::Drain.word()) == Some(&Mode::Approve)
+        });
+        r.step == RemediationStep::Proposed && !by_policy
+    }
 }
 
 /// What an entry of a timeline is.

@@ -250,6 +250,7 @@ impl Node {
             orphans,
             protected,
             excluded_gpus,
+            excluded_by_operator: _,
             missing_gpus,
             role,
             hazard,

@@ -56,7 +56,7 @@ impl Recovery {
             let hit = job.past.iter().find(|p| p.no == r.attempt);
             let own = hit.is_some_and(|p| !p.verdict.is_interruption());
             let over = job.state.is_final() && r.placed_at.is_none();
-            !own && !over
+            !own && !over && !failed_by_itself(job, r)
         };
         job.recovery.iter().chain(&job.recovered).find(counts).map(Recovery::of)
     }
@@ -115,6 +115,16 @@ impl Recovery {
         .filter_map(|(name, ms)| Some((name, ms?)))
         .collect()
     }
+}
+
+/// Is it of the attempt that is being stopped because a rank failed, while nothing is found that
+/// caused it? That is the program's own failure, as far as is known.
+fn failed_by_itself(job: &m::Job, r: &m::Recovery) -> bool {
+    let stops = job.attempt.as_ref().filter(|a| a.no == r.attempt).and_then(|a| a.stop.as_ref());
+    let failed = stops.is_some_and(|s| {
+        matches!(s.reason, m::StopReason::SlotFailed { end: m::SlotEnd::Failed { .. }, .. })
+    });
+    failed && r.finding.is_none()
 }
 
 #[cfg(test)]

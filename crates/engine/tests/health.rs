@@ -1,5 +1,7 @@
 //! From a fault to a repaired node: findings, incidents, remediations, limits, and the way back.
 
+#[path = "health/absent.rs"]
+mod absent;
 #[path = "health/causes.rs"]
 mod causes;
 use crate::common;

@@ -31,6 +31,23 @@ fn a_gang_starts_when_every_rank_is_up_and_succeeds_when_every_rank_ended_well()
 }
 
 #[test]
+fn an_attempt_that_ends_with_the_first_report_of_it_ran_before_its_ranks_were_gone() {
+    let mut w = World::new(4, 8);
+    let id = w.gang(2, 8);
+    let from = w.log.len();
+    w.finish(id);
+    assert_eq!(w.job(id).state, JobState::Succeeded);
+    let kinds = w.since(from).filter_map(|e| match e {
+        Event::AttemptStarted { .. } => Some("runs"),
+        Event::SlotEnded { .. } => Some("gone"),
+        Event::AttemptEnded { .. } => Some("over"),
+        _ => None,
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), ["gone", "runs", "gone", "over"]);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn a_gang_gets_all_its_nodes_or_none() {
     let mut w = World::new(4, 8);
     let first = w.gang(3, 8);

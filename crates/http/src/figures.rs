@@ -33,8 +33,7 @@ fn named<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mu
 /// GPUs of a node by what they are to new work, as `muster top` counts them: used, free, out, spare.
 /// One that fell off the bus is out too: together they are all GPUs that the node should have.
 pub(super) fn gpu_uses(s: &State, n: &Node) -> [u64; 4] {
-    let missing = n.missing_gpus.iter().filter(|g| g.index < 64);
-    let missing = GpuSet(missing.fold(0, |set, g| set | 1 << g.index)).minus(n.gpu_set());
+    let missing = n.missing_set();
     let used = allocated_gpus(s, &n.name);
     let rest = n.gpu_set().or(missing).minus(used);
     let able = match NodeServiceFacts::from(n).is_in_service() && n.breaker.is_none() {

@@ -14,7 +14,7 @@ use muster_api::{
     UpdateJob,
 };
 use muster_engine::{State as Site, may_use_class, task};
-use muster_model::job::{Job as ModelJob, JobState};
+use muster_model::job::{Job as ModelJob, JobState, past_reason};
 use muster_model::spec::JobSpec;
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, JobId, RefusalCode, Seq, Time};
@@ -58,7 +58,8 @@ fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job
             (Some(by), ..) => format!("is held by {by}"),
             (None, None, Some(at), _) => format!("reserved start by {at}"),
             (None, None, None, Some(why)) if job.attempts > 0 => {
-                format!("waits to be tried again: {why}")
+                let why = past_reason(why);
+                format!("waits for free capacity; its last attempt ended: {why}")
             }
             (None, None, None, _) => {
                 format!("waits for free capacity; `muster explain {}` says more", job.display_id())

@@ -3,7 +3,7 @@
 use crate::days::Calendar;
 use muster_model::event::{Event, Record};
 use muster_model::names::NodeName;
-use muster_model::node::{Inventory, Node, Stage};
+use muster_model::node::{Inventory, Node, Stage, excluded_by_operator};
 use muster_model::placement::GpuSet;
 use muster_model::slo::{Cause, NodeServiceFacts};
 use muster_model::units::Time;
@@ -18,6 +18,9 @@ pub(crate) struct NodeSupply {
     /// Those it had and does not tell of any more.
     missing: GpuSet,
     excluded: GpuSet,
+    /// Those of the excluded ones that an operator excluded.
+    #[serde(default)]
+    by_operator: GpuSet,
     footing: NodeServiceFacts,
 }
 
@@ -33,18 +36,18 @@ impl NodeSupply {
             present: GpuSet::EMPTY,
             missing: GpuSet::EMPTY,
             excluded: GpuSet::EMPTY,
+            by_operator: GpuSet::EMPTY,
             footing: NodeServiceFacts::FRESH,
         }
     }
 
     pub(crate) fn of(n: &Node) -> NodeSupply {
-        let missing = n.missing_gpus.iter().filter(|g| g.index < 64);
-        let present = gpus(&n.inventory);
         NodeSupply {
             sku: n.sku().to_owned(),
-            present,
-            missing: GpuSet(missing.fold(0, |set, g| set | 1 << g.index)).minus(present),
+            present: gpus(&n.inventory),
+            missing: n.missing_set(),
             excluded: n.excluded_gpus,
+            by_operator: n.excluded_by_operator,
             footing: NodeServiceFacts::from(n),
         }
     }
@@ -56,7 +59,11 @@ impl NodeSupply {
         let excluded = self.excluded.and(self.present);
         let rest = n(self.present.minus(excluded));
         let all = match how {
-            Ok(()) => vec![(None, rest), (Some(Cause::Quarantine), n(excluded))],
+            Ok(()) => vec![
+                (None, rest),
+                (Some(Cause::Quarantine), n(excluded.minus(self.by_operator))),
+                (Some(Cause::Operator), n(excluded.and(self.by_operator))),
+            ],
             Err(cause) => vec![(Some(cause), n(self.present))],
         };
         let missing = (Some(Cause::Hardware), n(self.missing));
@@ -239,9 +246,11 @@ impl Nodes {
             Event::QualificationEnded { node, .. } | Event::QualificationCancelled { node, .. } => {
                 self.change(r, node, c, |n| n.footing.testing = false);
             }
-            Event::GpusExcluded { node, gpus, .. } => {
-                self.change(r, node, c, |n| n.excluded = *gpus);
-            }
+            Event::GpusExcluded { node, gpus, by_operator, .. } => self.change(r, node, c, |n| {
+                let was = (n.excluded, n.by_operator);
+                n.by_operator = excluded_by_operator(was, *gpus, *by_operator);
+                n.excluded = *gpus;
+            }),
             _ => {}
         }
     }

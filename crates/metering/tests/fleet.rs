@@ -545,6 +545,52 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
 }
 
 #[test]
+fn gpus_that_an_operator_excludes_are_not_counted_by_automation() {
+    let mut log = Log::default();
+    let at = |h: u64| ZERO + Span::hours(h);
+    let node = || "n1".parse().unwrap();
+    let exclude = |gpus: u64, by_operator: bool| {
+        let (gpus, reason) = (GpuSet(gpus), String::new());
+        Event::GpusExcluded { node: node(), gpus, reason, by_operator }
+    };
+    log.tell(
+        at(0),
+        Event::NodeEnrolled {
+            node: node(),
+            machine: "m".into(),
+            token: "t".into(),
+            location: Location::unplaced(&node()),
+            key: None,
+        },
+    );
+    log.tell(at(0), Event::NodeInventoried { node: node(), inventory: gpus(8) });
+    let back = Event::NodeBack {
+        node: node(),
+        boot: "b".into(),
+        address: String::new(),
+        host: String::new(),
+        orphans: Default::default(),
+        protected: false,
+        place: String::new(),
+    };
+    log.tell(at(0), back);
+    log.tell(at(0), Event::NodeReady { node: node(), reason: String::new() });
+    log.tell(at(1), exclude(0b1, true));
+    log.tell(at(2), exclude(0b11, false));
+    log.tell(at(3), exclude(0b10, true));
+    let r = log.report(at(4), Step::Hour);
+    assert_eq!(
+        hours(&r),
+        [
+            BTreeMap::from([("in", 8)]),
+            BTreeMap::from([("in", 7), ("operator", 1)]),
+            BTreeMap::from([("in", 6), ("operator", 1), ("quarantine", 1)]),
+            BTreeMap::from([("in", 7), ("quarantine", 1)]),
+        ]
+    );
+}
+
+#[test]
 fn gpus_that_a_remediation_drains_are_not_the_operators() {
     let mut log = Log::default();
     let at = |h: u64| ZERO + Span::hours(h);

@@ -353,6 +353,13 @@ impl fmt::Display for StopReason {
     }
 }
 
+/// Why an attempt ended, told when it is over: what was so then may not be so now.
+#[must_use]
+pub fn past_reason(why: &str) -> String {
+    let why = why.replacen(" is unhealthy: ", " was unhealthy: ", 1);
+    why.replacen(" is being drained", " was being drained", 1)
+}
+
 /// An active attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {

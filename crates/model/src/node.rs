@@ -358,6 +358,9 @@ pub struct Node {
     /// GPUs that no job may use (set by health; none in this version).
     #[serde(default)]
     pub excluded_gpus: GpuSet,
+    /// Those of them that an operator excluded.
+    #[serde(default, skip_serializing_if = "no_gpus")]
+    pub excluded_by_operator: GpuSet,
     /// What it is reserved for.
     #[serde(default)]
     pub role: NodeRole,
@@ -405,6 +408,20 @@ pub struct Node {
     pub version: crate::ids::Seq,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn no_gpus(set: &GpuSet) -> bool {
+    set.is_empty()
+}
+
+/// The excluded GPUs of a node that an operator excluded, once `now` are: those that were theirs
+/// before (`was`: all, theirs), and what they added.
+#[must_use]
+pub fn excluded_by_operator(was: (GpuSet, GpuSet), now: GpuSet, by_operator: bool) -> GpuSet {
+    let (all, theirs) = was;
+    let added = if by_operator { now.minus(all) } else { GpuSet::EMPTY };
+    theirs.and(now).or(added)
+}
+
 impl Node {
     /// It tells what is in it now.
     pub fn inventoried(&mut self, inventory: Inventory) {
@@ -433,6 +450,13 @@ impl Node {
         // One that fell off the bus leaves a gap.
         let bits = self.inventory.gpus.iter().filter(|g| g.index < 64);
         GpuSet(bits.fold(0, |set, g| set | 1 << g.index))
+    }
+
+    /// The GPUs that it should have and that are not there, as a set.
+    #[must_use]
+    pub fn missing_set(&self) -> GpuSet {
+        let bits = self.missing_gpus.iter().filter(|g| g.index < 64);
+        GpuSet(bits.fold(0, |set, g| set | 1 << g.index)).minus(self.gpu_set())
     }
 
     /// The pool it belongs to.

@@ -17,6 +17,8 @@ pub(super) enum Glyph {
     Drained,
     Draining,
     Protected,
+    Excluded,
+    Missing,
     Finding,
     Breaker,
     Suspect,
@@ -28,7 +30,7 @@ pub(super) enum Glyph {
 
 impl Glyph {
     /// Every one, best first.
-    pub(super) const ALL: [Glyph; 16] = [
+    pub(super) const ALL: [Glyph; 18] = [
         Glyph::Free,
         Glyph::Part,
         Glyph::Full,
@@ -38,6 +40,8 @@ impl Glyph {
         Glyph::Drained,
         Glyph::Draining,
         Glyph::Protected,
+        Glyph::Excluded,
+        Glyph::Missing,
         Glyph::Finding,
         Glyph::Breaker,
         Glyph::Suspect,
@@ -59,6 +63,8 @@ impl Glyph {
             Glyph::Drained => 'D',
             Glyph::Draining => 'd',
             Glyph::Protected => 'p',
+            Glyph::Excluded => 'x',
+            Glyph::Missing => 'm',
             Glyph::Finding => '!',
             Glyph::Breaker => 'b',
             Glyph::Suspect => 's',
@@ -81,6 +87,8 @@ impl Glyph {
             Glyph::Drained => "drained",
             Glyph::Draining => "draining",
             Glyph::Protected => "protected",
+            Glyph::Excluded => "excluded",
+            Glyph::Missing => "missing",
             Glyph::Finding => "finding",
             Glyph::Breaker => "breaker",
             Glyph::Suspect => "suspect",
@@ -94,7 +102,9 @@ impl Glyph {
     /// In service means that it takes work. The server decides it, by the rule of the objectives: such a
     /// node has the state `ready`, and these are what that state is drawn as.
     pub(super) fn in_service(self) -> bool {
-        matches!(self, Glyph::Free | Glyph::Part | Glyph::Full | Glyph::Finding | Glyph::Breaker)
+        let filled = matches!(self, Glyph::Free | Glyph::Part | Glyph::Full);
+        let apart = matches!(self, Glyph::Excluded | Glyph::Missing);
+        filled || apart || matches!(self, Glyph::Finding | Glyph::Breaker)
     }
 
     /// Somebody should look at it.
@@ -312,8 +322,12 @@ impl Fleet {
         if ready {
             glyph = if cells.iter().any(|c| c.breaker) {
                 Glyph::Breaker
-            } else if cells.iter().any(|c| c.worst >= 2) || cells.iter().any(|c| apart(&c)) {
+            } else if cells.iter().any(|c| c.worst >= 2) {
                 Glyph::Finding
+            } else if cells.iter().any(|c| self.word(c.state) == "missing") {
+                Glyph::Missing
+            } else if cells.iter().any(|c| apart(&c)) {
+                Glyph::Excluded
             } else {
                 Glyph::filled(held, gpus)
             };

@@ -436,6 +436,20 @@ fn changes_of_single_gpus_reach_their_node() {
 }
 
 #[test]
+fn a_node_is_drawn_as_finding_only_while_one_is_open() {
+    let mut m = site(12, View::Fleet);
+    let drawn = |m: &mut Model, word: &str, worst: u8| {
+        let one = GpuCell { state: state(word), worst, ..GpuCell::default() };
+        m.update(frame(FrameBody::Change(vec![(3, one)])));
+        let glyph = m.fleet.nodes[0].glyph;
+        (glyph.word(), glyph.in_service() && glyph.trouble())
+    };
+    assert_eq!(drawn(&mut m, "excluded", 0), ("excluded", true));
+    assert_eq!(drawn(&mut m, "missing", 0), ("missing", true));
+    assert_eq!(drawn(&mut m, "missing", 3), ("finding", true));
+}
+
+#[test]
 fn keys_go_through_the_views_and_open_what_is_chosen() {
     let mut m = queue();
     press(&mut m, "j\n");

@@ -4241,7 +4241,10 @@ export interface components {
              *     (something is pending approval).
              */
             state: string;
-            /** @description Remediations that are pending approval, longest first. */
+            /**
+             * @description Remediations that are pending approval, and those that a limit or stopped automation delays,
+             *     longest first. An operator may approve each of them.
+             */
             waiting: components["schemas"]["Remediation"][];
         };
         /** @description What can be asked for. */

@@ -44,15 +44,7 @@ fn text(s: &HealthSummary, now: Time, on: bool) -> String {
         _ => Style::Bad,
     };
     let mut f = Facts::new();
-    // A tenant is told of their own work and whether the site's operators were paged.
-    let word = match (s.state.as_str(), s.automation.is_some()) {
-        ("well", true) => "healthy",
-        ("well", false) => "nothing is known to be wrong with your jobs, and no page is open",
-        ("attention", true) => "something is wrong; remediation in progress",
-        (_, false) => "something is wrong",
-        _ => "something needs an operator",
-    };
-    f.0.push_str(&format!("{:<14}{}\n", "Site:", paint(word, style, on)));
+    f.0.push_str(&format!("{:<14}{}\n", "Site:", paint(s.words(), style, on)));
     for r in &s.reasons {
         f.text(r);
     }
@@ -64,10 +56,13 @@ fn text(s: &HealthSummary, now: Time, on: bool) -> String {
     if s.spares > 0 {
         f.line("Spares", format!("{} of {} left", s.spares_left, s.spares));
     }
-    if !s.waiting.is_empty() {
-        f.section("Pending approval", on);
-        f.table(&super::remediations::table(&s.waiting, now), on);
-        f.text("`muster remediations approve ID` runs one, `deny ID` ends it");
+    let (delayed, pending): (Vec<_>, Vec<_>) = s.waiting.iter().cloned().partition(|r| s.delays(r));
+    for (title, some) in [("Pending approval", pending), ("Delayed", delayed)] {
+        if !some.is_empty() {
+            f.section(title, on);
+            f.table(&super::remediations::table(&some, now), on);
+            f.text("`muster remediations approve ID` runs one, `deny ID` ends it");
+        }
     }
     if !s.incidents.is_empty() {
         f.section("Incidents", on);
@@ -155,5 +150,16 @@ mod tests {
             at += here;
         }
         assert!(!text.contains("Breakers"), "{text}");
+    }
+
+    #[test]
+    fn what_is_delayed_is_listed_apart() {
+        let mut s = summary();
+        s.waiting = [31, 32].map(muster_api::samples::remediation).into();
+        s.waiting[1].step = muster_model::remediation::RemediationStep::Proposed;
+        let text = text(&s, Time(120_000), false);
+        let (first, then) = text.split_once("Delayed").unwrap_or_else(|| panic!("{text}"));
+        assert!(first.contains("Pending approval") && first.contains("31"), "{text}");
+        assert!(then.contains("32") && !then.contains("31 "), "{text}");
     }
 }

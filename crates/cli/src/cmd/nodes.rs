@@ -88,7 +88,10 @@ pub(crate) fn table(nodes: &[Node]) -> Table {
 pub(crate) fn gpus(node: &Node) -> String {
     let missing = u32::try_from(node.gpus_missing.len()).unwrap_or(u32::MAX);
     let all = bar(node.gpus_used, node.gpus_total.saturating_add(missing));
-    if missing == 0 { all } else { format!("{all}, {missing} missing") }
+    let all = if missing == 0 { all } else { format!("{all}, {missing} missing") };
+    // One that is missing, too, is counted once.
+    let out = node.gpus_excluded.iter().filter(|g| !node.gpus_missing.contains(g)).count();
+    if out == 0 { all } else { format!("{all}, {out} excluded") }
 }
 
 /// Its state, and whether new work stays away although the state does not say so.
@@ -190,8 +193,10 @@ pub(crate) mod tests {
     fn a_gpu_that_is_off_the_bus_is_counted_and_named() {
         let mut short = node("hgx-01");
         (short.gpus_total, short.gpus_missing) = (7, vec![3]);
-        let text = table(&[short, node("hgx-02")]).render_for(None, false);
+        let text = table(&[short.clone(), node("hgx-02")]).render_for(None, false);
         assert!(text.contains("████░░░░ 4/8, 1 missing"), "{text}");
+        short.gpus_excluded = vec![3, 5];
+        assert!(gpus(&short).ends_with("4/8, 1 missing, 1 excluded"), "{}", gpus(&short));
     }
 
     #[test]

@@ -336,6 +336,9 @@ pub(crate) fn text(r: &Remediation, now: Time, on: bool) -> String {
     for s in &r.taken {
         t.row(vec![cell(relative(now, s.at)), cell(s.step.words())]);
     }
+    if let Some(how) = r.outcome {
+        t.row(vec![cell(relative(now, r.since)), cell(how.words())]);
+    }
     f.table(&t, on);
     f.0
 }
@@ -390,7 +393,7 @@ pub(crate) mod tests {
     use clap::Parser;
     use muster_api::samples::remediation;
     use muster_api::{Act, DryRemediation};
-    use muster_model::remediation::RemediationStep;
+    use muster_model::remediation::{RemediationOutcome, RemediationStep};
 
     #[test]
     fn remediations_fit_eighty_columns_and_say_what_is_late() {
@@ -441,6 +444,15 @@ pub(crate) mod tests {
         assert_eq!(text.lines().count(), 5, "{text}");
         let narrow = lines_table(&lines, Time(120_000)).render_for(Some(80), false);
         assert!(narrow.lines().all(|l| l.chars().count() <= 80), "{narrow}");
+    }
+
+    #[test]
+    fn the_steps_of_one_that_was_undone_end_with_that() {
+        let mut r = remediation(31);
+        (r.step, r.outcome) = (RemediationStep::Ended, Some(RemediationOutcome::Undone));
+        r.since = Time(110_000).into();
+        let text = text(&r, Time(120_000), false);
+        assert!(text.trim_end().ends_with("10s ago  undone"), "{text}");
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl State {
                     orphans: BTreeSet::new(),
                     protected: false,
                     excluded_gpus: GpuSet::EMPTY,
+                    excluded_by_operator: GpuSet::EMPTY,
                     role: NodeRole::Normal,
                     hazard: 0,
                     stage_since: r.at,

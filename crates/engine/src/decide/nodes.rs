@@ -417,6 +417,22 @@ fn is_unproven(o: &Observed) -> bool {
     matches!(o, Observed::Ended(end) if end.is_unproven())
 }
 
+/// The last ranks of an attempt that were to start ended well before a report of their start came: the
+/// attempt ran, and that is written down before they are gone.
+fn start_with_end(e: &mut Engine, key: AttemptKey, node: &NodeName, end: &SlotEnd) {
+    let Some(job) = e.state.jobs.get(&key.job) else { return };
+    let going = |a: &&Attempt| a.started_at.is_none() && a.stop.is_none();
+    let Some(a) = job.attempt.as_ref().filter(going) else { return };
+    let mut slots = a.placement.slots.iter().zip(&a.slots);
+    let own = slots.any(|(slot, s)| slot.node == *node && *s == SlotState::Pending);
+    if !own || !fine(end) || e.state.allocated_slots(key.job).pending != 1 {
+        return;
+    }
+    let deadline = job.spec.time_limit.map(|l| e.state.now + l);
+    let project = job.project.clone();
+    e.emit(Some(&project), Event::AttemptStarted { key, deadline });
+}
+
 fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd, ago: Option<Span>) {
     let (Some(job), now) = (e.state.jobs.get(&key.job), e.state.now) else { return };
     let a = job.attempt.as_ref();
@@ -435,6 +451,7 @@ fn end_slot(e: &mut Engine, key: AttemptKey, node: &NodeName, end: SlotEnd, ago:
     if let Some(at) = ended_at {
         e.note_late_end(node, at);
     }
+    start_with_end(e, key, node, &end);
     e.emit(Some(&project), Event::SlotEnded { key, node: node.clone(), end, ended_at });
     // A gang of thousands ends one node at a time: most of them conclude nothing.
     let left = e.state.allocated_slots(key.job);

@@ -8,7 +8,7 @@ use muster_model::event::{Event, Record};
 use muster_model::finding::{Closed, INCIDENT_FINDINGS, NOTES_KEPT, Note, Owner};
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
-use muster_model::node::Node;
+use muster_model::node::{Node, excluded_by_operator};
 use muster_model::remediation::{ActEnd, RemediationOutcome, RemediationStep};
 use muster_model::topology::Level;
 use muster_model::units::Span;
@@ -50,9 +50,11 @@ impl State {
                 self.act_ended(*id, ActEnd { at: r.at, ok: *ok, message: message.clone() });
                 Ok(())
             }
-            Event::GpusExcluded { node, gpus, .. } => {
-                self.node(r.seq, node, |n| n.excluded_gpus = *gpus)
-            }
+            Event::GpusExcluded { node, gpus, by_operator, .. } => self.node(r.seq, node, |n| {
+                let was = (n.excluded_gpus, n.excluded_by_operator);
+                n.excluded_by_operator = excluded_by_operator(was, *gpus, *by_operator);
+                n.excluded_gpus = *gpus;
+            }),
             Event::ProbationSet { node, until } => self.node(r.seq, node, |n| n.probation = *until),
             Event::AutomationStopped { reason, by_operator } => {
                 let stopped =

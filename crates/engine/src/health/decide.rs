@@ -8,6 +8,7 @@ use muster_health::breaker;
 use muster_model::FailureMode;
 use muster_model::breaker::BreakerState;
 use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
+use muster_model::cordon::CordonedBy;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{Incident, NOTE_MAX};
@@ -286,7 +287,12 @@ fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Resul
 
 fn returned(e: &mut Engine, req: &Request, node: &NodeName, why: &str) -> Result<(), Refusal> {
     let n = find_versioned(e, req, node)?;
-    if !is_out(&e.state.health, &n) && !e.state.health.is_stopped(&n) {
+    // Who returns a node without a test returns it from the one that failed, too.
+    let failed = n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest);
+    let book = &e.state.health;
+    let cordoned = failed && n.stage == Stage::Ready;
+    let returns = cordoned || is_out(book, &n) || book.is_stopped(&n);
+    if !returns {
         return Err(conflict(
             format!("node {node} is {}", muster_lifecycle::state(&n)),
             "only what was taken out of service can be returned",
@@ -298,6 +304,9 @@ fn returned(e: &mut Engine, req: &Request, node: &NodeName, why: &str) -> Result
         e.end_remediation(id, RemediationOutcome::Undone, "returned without a test", true);
     }
     e.ready_again(&n, &format!("returned without a test by {why}"), true);
+    if failed {
+        e.emit(None, Event::NodeUncordoned { node: node.clone(), decided: true });
+    }
     let until = Some(e.state.now + e.state.policy.remediations.probation);
     e.emit(None, Event::ProbationSet { node: node.clone(), until });
     e.close_all(node, "returned without a test");
@@ -312,7 +321,7 @@ fn exclude(
     reason: &str,
 ) -> Result<(), Refusal> {
     let n = find_versioned(e, req, node)?;
-    if let Some(g) = gpus.minus(n.gpu_set().or(n.excluded_gpus)).iter().next() {
+    if let Some(g) = gpus.minus(n.gpu_set().or(n.missing_set()).or(n.excluded_gpus)).iter().next() {
         return Err(Refusal::new(RefusalCode::Invalid, format!("node {node} has no GPU {g}"))
             .field("gpus")
             .hint(format!("`muster describe node {node}` lists them")));

@@ -47,6 +47,10 @@ impl Engine {
             self.work.due.insert(node);
             any = true;
         }
+        while let Some(node) = self.work.absent_at.pop(now) {
+            self.find_absent(&node);
+            any = true;
+        }
         while let Some(id) = self.work.acts_at.pop(now) {
             self.act_is_late(id);
             any = true;
@@ -83,6 +87,10 @@ impl Engine {
         }));
         for (id, until) in acts {
             self.work.acts_at.set(&id, Some(until));
+        }
+        let absent: Vec<NodeName> = self.state.nodes_with_missing_gpus().cloned().collect();
+        for node in absent {
+            self.look_for_absent(&node);
         }
         self.work.groups = None;
         self.work.correlate |= self.state.health.open_count() > 1;
@@ -136,7 +144,8 @@ impl Engine {
         let soon = (news || w.all).then_some(Time(0));
         let causes = w.correlate.then_some(w.correlated_at + EVERY);
         let timed = [w.nodes_at.first(), w.acts_at.first(), w.breakers_at, self.next_capacity()];
-        let seldom = [self.next_lemons(), self.next_drift(), w.repeats_at.first()];
+        let seldom =
+            [self.next_lemons(), self.next_drift(), w.repeats_at.first(), w.absent_at.first()];
         let all = timed.into_iter().chain(seldom).chain([soon, causes]);
         all.flatten().min().map(|t| t.max(self.state.now + Span(1)))
     }

@@ -280,6 +280,9 @@ impl Engine {
         self.close_straggler(&f.seen);
         if let Some(node) = f.seen.entity.node() {
             self.work.due.insert(node.clone());
+            if f.seen.entity.gpu().is_some() {
+                self.look_for_absent(node);
+            }
             if f.seen.kind == FailureMode::LEMON {
                 self.allow_all_work(node);
             }

@@ -3,6 +3,7 @@
 //! A signal becomes a finding, findings with one cause an incident, a finding calls for a remediation,
 //! and a remediation takes its steps as the node, people and tests allow. Each arrow is a record.
 
+mod absent;
 mod allocation;
 mod apply;
 mod breakers;

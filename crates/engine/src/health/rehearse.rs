@@ -159,8 +159,10 @@ impl RemediationRehearsal {
             ..State::default()
         };
         copy.index = Box::new(Index::build(&copy));
+        let mut engine = Engine::new(copy, engine);
+        engine.work.assumes_repairs = true;
         RemediationRehearsal {
-            engine: Engine::new(copy, engine),
+            engine,
             now: from,
             looked: from,
             pause: STEP.0,
@@ -490,6 +492,7 @@ fn begins(n: &Node, from: Time) -> Node {
         protected: false,
         missing_gpus: Vec::new(),
         excluded_gpus: GpuSet::EMPTY,
+        excluded_by_operator: GpuSet::EMPTY,
         stage_since: from,
         stage_why: String::new(),
         stage_until: None,

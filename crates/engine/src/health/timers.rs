@@ -31,6 +31,11 @@ impl<K: Ord + Clone> Timers<K> {
         }
     }
 
+    /// Has a thing a moment?
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.of.contains_key(key)
+    }
+
     /// The first moment.
     pub(crate) fn first(&self) -> Option<Time> {
         self.order.first().map(|(t, _)| *t)
@@ -60,6 +65,7 @@ mod tests {
         t.set(&"c", Some(Time(5)));
         t.set(&"c", None);
         assert_eq!(t.first(), Some(Time(10)));
+        assert!(t.has(&"a") && !t.has(&"c"));
         assert_eq!(t.pop(Time(9)), None);
         assert_eq!(t.pop(Time(25)), Some("a"));
         assert_eq!(t.pop(Time(25)), Some("b"));

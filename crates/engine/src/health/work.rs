@@ -24,6 +24,11 @@ pub(crate) struct Work {
     pub(crate) moved: BTreeSet<NodeName>,
     /// When nodes with remediations have something to do by time alone.
     pub(crate) nodes_at: Timers<NodeName>,
+    /// When nodes are looked at about whose missing GPU something was closed.
+    pub(crate) absent_at: Timers<NodeName>,
+    /// In a rehearsal actions are assumed to have helped, although the inventories that it is fed may not
+    /// show it yet.
+    pub(crate) assumes_repairs: bool,
     /// When acts that are under way are given up.
     pub(crate) acts_at: Timers<u64>,
     /// When breakers are looked at.
@@ -110,6 +115,12 @@ impl Work {
             Event::NodeInventoried { inventory, .. } if !inventory.versions.is_empty() => {
                 self.inventoried.get_or_insert(r.at);
             }
+            // A GPU that work may use again has to be there.
+            Event::GpusExcluded { node, .. }
+                if state.nodes.get(node).is_some_and(|n| !n.missing_gpus.is_empty()) =>
+            {
+                self.absent_after(node, r.at);
+            }
             Event::NodeDrained { node }
             | Event::NodeBack { node, .. }
             | Event::NodeLost { node, .. }
@@ -121,6 +132,13 @@ impl Work {
                 self.due.insert(node.clone());
             }
             _ => {}
+        }
+    }
+
+    /// A node's missing GPUs are looked at a while after this moment, or when they already are to be.
+    pub(super) fn absent_after(&mut self, node: &NodeName, at: Time) {
+        if !self.absent_at.has(node) {
+            self.absent_at.set(node, Some(at + super::absent::AGAIN));
         }
     }
 

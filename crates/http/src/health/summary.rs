@@ -13,6 +13,7 @@ use muster_model::alert::{Alert, AlertState, Urgency};
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
+use muster_model::placement::GpuSet;
 use muster_model::remediation::{RemediationOutcome, RemediationStep};
 use muster_model::slo::NodeServiceFacts;
 use muster_model::units::Time;
@@ -92,6 +93,8 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
 enum FindingTreatment {
     /// Nothing, and nothing is to be.
     Alone,
+    /// Nothing: an operator undid what was chosen.
+    Undone,
     /// Nothing: an operator said no to what was chosen.
     Denied,
     /// Nothing: a limit or a stop holds it back, in words.
@@ -115,8 +118,11 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
         all.retain(|r| r.action.takes_node());
     }
     let Some(first) = all.first() else {
-        let denied = chosen.is_some_and(|r| r.outcome == Some(RemediationOutcome::Denied));
-        return if denied { FindingTreatment::Denied } else { FindingTreatment::Alone };
+        return match chosen.and_then(|r| r.outcome) {
+            Some(RemediationOutcome::Denied) => FindingTreatment::Denied,
+            Some(RemediationOutcome::Undone) => FindingTreatment::Undone,
+            _ => FindingTreatment::Alone,
+        };
     };
     if all.iter().any(|r| !r.action.awaits_approval(r.step)) {
         return FindingTreatment::Acted;
@@ -127,22 +133,54 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
     FindingTreatment::Held(first.why.clone())
 }
 
-/// That remediations of so many critical findings were denied, and what closes these.
-fn denied(s: &Site, findings: &[Finding], n: usize) -> String {
+/// That remediations of so many critical findings were denied or undone, and what closes these.
+fn ended_by_operator(s: &Site, findings: &[Finding], how: &FindingTreatment, n: usize) -> String {
+    let word = if *how == FindingTreatment::Undone { "undone" } else { "denied" };
     let mut critical = findings.iter().filter(|f| f.severity == Severity::Critical);
-    let only = critical.find(|f| tended(s, f) == FindingTreatment::Denied).filter(|_| n == 1);
+    let only = critical.find(|f| tended(s, f) == *how).filter(|_| n == 1);
     let chosen = only.and_then(|f| f.remediation.as_ref()?.parse::<u64>().ok());
     match chosen.and_then(|id| s.health.remediations.get(&id)) {
         Some(r) => format!(
-            "1 critical finding: its remediation was denied by {}; `muster node qualify {}` closes \
+            "1 critical finding: its remediation was {word} by {}; `muster node qualify {}` closes \
              it when the test passes",
             r.why.strip_prefix("by ").unwrap_or(&r.why),
             r.node
         ),
         None => format!(
-            "{n} critical findings: their remediations were denied; `muster node qualify NODE` \
+            "{n} critical findings: their remediations were {word}; `muster node qualify NODE` \
              closes those of a node when the test passes"
         ),
+    }
+}
+
+/// A node in service, and GPUs of it.
+type GpusOfNode<'a> = (&'a NodeName, GpuSet);
+
+/// GPUs of nodes in service that are missing and that no open finding is about: those that work
+/// may use, and those that are excluded.
+fn missing_gpus(s: &Site) -> (Vec<GpusOfNode<'_>>, Vec<GpusOfNode<'_>>) {
+    let (mut absent, mut excluded) = (Vec::new(), Vec::new());
+    let serves = |n: &&Arc<Node>| NodeServiceFacts::from(&***n).is_in_service();
+    let short = s.nodes.values().filter(|n| !n.missing_gpus.is_empty()).filter(serves);
+    for n in short {
+        let alone = s.unexplained_missing(n);
+        let (out, rest) = (alone.and(n.excluded_gpus), alone.minus(n.excluded_gpus));
+        absent.extend((!rest.is_empty()).then_some((&n.name, rest)));
+        excluded.extend((!out.is_empty()).then_some((&n.name, out)));
+    }
+    (absent, excluded)
+}
+
+/// `GPU 2 of node hgx-0013 is missing`.
+fn missing_text(all: &[GpusOfNode<'_>]) -> String {
+    let gpus: u32 = all.iter().map(|(_, set)| set.len()).sum();
+    match all {
+        [(node, set)] if gpus == 1 => format!("GPU {set} of node {node} is missing"),
+        [(node, _)] => format!("{gpus} GPUs of node {node} are missing"),
+        [(node, _), ..] => {
+            format!("{gpus} GPUs of {} nodes are missing, node {node} among them", all.len())
+        }
+        [] => String::new(),
     }
 }
 
@@ -164,9 +202,16 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     if let Some(a) = out.automation.as_ref().filter(|a| a.state == "stopped") {
         bad.push(format!("automation is stopped: {}", a.reason.as_deref().unwrap_or("no reason")));
     }
-    if !out.waiting.is_empty() {
-        let n = out.waiting.len();
-        bad.push(some(n, "remediation pending approval", "remediations pending approval"));
+    let delayed = out.waiting.iter().filter(|r| out.delays(r)).count();
+    let pending = out.waiting.len() - delayed;
+    if pending > 0 {
+        bad.push(some(pending, "remediation pending approval", "remediations pending approval"));
+    }
+    if delayed > 0 {
+        let stopped = out.automation.as_ref().is_some_and(|a| a.state == "stopped");
+        let by = if stopped { "stopped automation" } else { "a limit" };
+        let all = some(delayed, "remediation delayed", "remediations delayed");
+        bad.push(format!("{all} by {by}"));
     }
     if whole {
         let late = |until: Option<Time>| until.is_some_and(|u| u < now);
@@ -182,6 +227,13 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
                 "node is too long in its stage",
                 "nodes are too long in their stage",
             ));
+        }
+        let (absent, excluded) = missing_gpus(s);
+        if !absent.is_empty() {
+            bad.push(format!("{}, and no finding is open yet", missing_text(&absent)));
+        }
+        if !excluded.is_empty() {
+            attention.push(format!("{}, and excluded", missing_text(&excluded)));
         }
         if out.spares > 0 && out.spares_left == 0 {
             attention.push("no spare node is left".to_owned());
@@ -222,7 +274,9 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
                 "critical finding has no remediation",
                 "critical findings have no remediation",
             )),
-            FindingTreatment::Denied => bad.push(denied(s, &out.findings, n)),
+            FindingTreatment::Undone | FindingTreatment::Denied => {
+                bad.push(ended_by_operator(s, &out.findings, &how, n));
+            }
             FindingTreatment::Approval => bad.push(some(
                 n,
                 "critical finding pending approval",
@@ -279,6 +333,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
 mod tests {
     use super::*;
     use muster_model::alert::AlertChange;
+    use muster_model::remediation::{Action, Mode};
     use muster_slo::desk::Notification;
     use serde_json::json;
 
@@ -296,8 +351,8 @@ mod tests {
         judged_site(&site, whole)
     }
 
-    fn judged_site(site: &Site, whole: bool) -> (String, Vec<String>) {
-        let mut out = HealthSummary {
+    fn empty() -> HealthSummary {
+        HealthSummary {
             kind: Kind::Health,
             state: String::new(),
             reasons: Vec::new(),
@@ -312,7 +367,11 @@ mod tests {
             nodes_out: 0,
             spares_left: 0,
             spares: 0,
-        };
+        }
+    }
+
+    fn judged_site(site: &Site, whole: bool) -> (String, Vec<String>) {
+        let mut out = empty();
         evaluate(site, &mut out, whole, Time(0));
         (out.state, out.reasons)
     }
@@ -337,6 +396,35 @@ mod tests {
     }
 
     #[test]
+    fn no_site_is_healthy_while_a_gpu_of_a_node_in_service_is_missing() {
+        let node = |excluded: u64| -> Node {
+            serde_json::from_value(json!({"name": "n1", "stage": "ready", "reachable": true,
+                "address": "", "host": "", "machine": "", "boot": "", "enrolled_at": 0,
+                "changed_at": 0, "version": 1, "excluded_gpus": excluded,
+                "inventory": {"cpu_model": "", "cpus": 8, "memory": "1GiB", "kernel": ""},
+                "missing_gpus": [{"index": 2, "sku": "h100-sxm", "uuid": "GPU-2",
+                    "memory": "80GiB"}],
+                "location": {"region": "eu", "cluster": "c", "spine": "s", "leaf": "l",
+                    "rack": "r", "nvlink": "n1", "feed": "A"}}))
+            .unwrap()
+        };
+        let evaluated = |n: Node| {
+            let mut site = Site::default();
+            site.nodes.insert(n.name.clone(), Arc::new(n));
+            judged_site(&site, true)
+        };
+        let (state, reasons) = evaluated(node(0));
+        assert_eq!(state, "bad");
+        assert_eq!(reasons, ["GPU 2 of node n1 is missing, and no finding is open yet"]);
+        let (state, reasons) = evaluated(node(4));
+        assert_eq!(state, "attention");
+        assert_eq!(reasons, ["GPU 2 of node n1 is missing, and excluded"]);
+        // One that is out of service is counted as such.
+        let out = Node { stage: Stage::Quarantined, ..node(0) };
+        assert_eq!(evaluated(out).1, Vec::<String>::new());
+    }
+
+    #[test]
     fn what_was_denied_is_not_told_as_if_nothing_had_been_chosen() {
         let mut site = Site::default();
         let mut found = muster_api::samples::finding(12);
@@ -349,10 +437,50 @@ mod tests {
         found.remediation = Some("31".into());
         assert_eq!(tended(&site, &found), FindingTreatment::Denied);
         // Who denied it, and what closes it.
-        let one = denied(&site, std::slice::from_ref(&found), 1);
+        let denied =
+            |of: &[Finding]| ended_by_operator(&site, of, &FindingTreatment::Denied, of.len());
+        let one = denied(std::slice::from_ref(&found));
         assert!(one.contains("was denied by user:admin; `muster node qualify hgx-01`"), "{one}");
-        let two = denied(&site, &[found.clone(), found], 2);
+        let two = denied(&[found.clone(), found]);
         assert!(two.starts_with("2 critical findings: their remediations were denied;"), "{two}");
+    }
+
+    #[test]
+    fn what_was_undone_is_not_told_as_if_nothing_had_been_chosen() {
+        let mut site = Site::default();
+        let mut found = muster_api::samples::finding(12);
+        let remediation = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus", "node": "hgx-01",
+            "action": "drain", "step_index": 0, "mode": "approve", "leave": "now", "step": "ended",
+            "why": "user:admin: a false alarm", "at": 0, "since": 0, "outcome": "undone"});
+        site.health.remediations.insert(31, serde_json::from_value(remediation).unwrap());
+        found.remediation = Some("31".into());
+        let how = tended(&site, &found);
+        assert_eq!(how, FindingTreatment::Undone);
+        let one = ended_by_operator(&site, &[found], &how, 1);
+        assert!(one.contains("was undone by user:admin: a false alarm; `muster node"), "{one}");
+    }
+
+    #[test]
+    fn what_a_limit_delays_is_not_called_pending_approval() {
+        let of = |step: RemediationStep| muster_api::Remediation {
+            step,
+            ..muster_api::samples::remediation(31)
+        };
+        let mut out = empty();
+        out.waiting = vec![of(RemediationStep::Proposed), of(RemediationStep::Approval)];
+        evaluate(&Site::default(), &mut out, false, Time(0));
+        let both = ["1 remediation pending approval", "1 remediation delayed by a limit"];
+        assert_eq!(out.reasons, both);
+        // Where taking a node waits for an operator by the policy, nothing delays it.
+        let mut site = Site::default();
+        let mut policy = (*site.policy).clone();
+        policy.remediations.modes.insert(Action::Drain, Mode::Approve);
+        site.policy = Arc::new(policy);
+        let mut out = empty();
+        out.waiting = vec![of(RemediationStep::Proposed)];
+        out.automation = Some(automation::view(&site, Time(0)));
+        evaluate(&site, &mut out, true, Time(0));
+        assert_eq!(out.reasons, ["1 remediation pending approval"]);
     }
 
     #[test]

@@ -304,6 +304,9 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
         let node = n1.clone();
         s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
     }
+    // While its nodes may still say why: as far as is known the program failed, which is no recovery.
+    let ending = s.get(&s.user, &format!("/v1/jobs/{id}")).await.json();
+    assert_eq!(ending["recovery"], Value::Null, "{ending}");
     let failed = job_when(&s, &id, |j| j["state"] == "failed").await;
     assert_eq!(
         (&failed["exit_code"], &failed["past"][0]["verdict"]),

@@ -201,12 +201,7 @@ pub(super) fn explanation(said: &MomentAnswers, wrong: &mut Contradictions) {
             );
             // A list says the very reason, or only that it is room.
             let waiting = text(listed, "waiting");
-            let short = [
-                "waits for free capacity",
-                "waits to be tried again",
-                "reserved start",
-                "is tried again",
-            ];
+            let short = ["waits for free capacity", "reserved start", "is tried again"];
             if !short.iter().any(|s| waiting.starts_with(s)) {
                 let same = json!(timeless(waiting));
                 wrong.same(format!("job {name}: why it waits"), (LIST, same), (&explain, says));
@@ -222,9 +217,7 @@ pub(super) fn never_is_not_for_want_of_room(said: &MomentAnswers, wrong: &mut Co
         let Some(explained) = said.explained.get(name) else { continue };
         if explained["possible"] == json!(false) {
             let waiting = text(listed, "waiting");
-            let room = ["waits for free capacity", "waits to be tried again"]
-                .iter()
-                .any(|s| waiting.starts_with(s))
+            let room = waiting.starts_with("waits for free capacity")
                 || !listed["reserved_start"].is_null();
             let what = format!("job {name} can never start ({})", explained["summary"]);
             wrong.holds(!room, what, LIST, &listed["waiting"]);

@@ -36,3 +36,15 @@ fn who_cancels_their_own_job_is_no_operator() {
     other.read_canceller();
     assert_eq!(other.attributed_to("bo"), "operator");
 }
+
+#[test]
+fn why_an_attempt_ended_is_told_as_past() {
+    let reason = StopReason::Unhealthy {
+        node: "n1".parse().unwrap(),
+        finding: 193,
+        mode: "gpu-off-bus".into(),
+    };
+    let past = past_reason(&reason.to_string());
+    assert_eq!(past, "node n1 was unhealthy: gpu-off-bus (finding 193)");
+    assert_eq!(past_reason("node n1 was lost"), "node n1 was lost");
+}

@@ -52,8 +52,12 @@ impl Projection for Following {
                 shared.attempts.repaired(node);
                 service.entry(node.clone()).or_insert(r.at);
             }
-            Event::NodeStaged { node, stage, .. } => match stage {
+            Event::NodeStaged { node, stage, by_operator, .. } => match stage {
                 Stage::Ready => {
+                    // Returned without a test: what still lasts is found again.
+                    if *by_operator {
+                        shared.attempts.repaired(node);
+                    }
                     service.entry(node.clone()).or_insert(r.at);
                 }
                 Stage::Quarantined => {

@@ -18,8 +18,8 @@ pub(super) fn lines(model: &Model, pen: Pen, w: usize, rows: usize) -> Vec<Line<
         _ => Tone::Bad,
     };
     let mut first = match health.reasons.first() {
-        Some(why) => format!("The site: {}. {why}", health.state),
-        None => format!("The site: {}.", health.state),
+        Some(why) => format!("The site: {}. {why}", health.words()),
+        None => format!("The site: {}.", health.words()),
     };
     if let Some(more) = health.reasons.len().checked_sub(1).filter(|n| *n > 0) {
         first.push_str(&format!(" (and {more} more)"));

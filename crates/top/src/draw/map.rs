@@ -21,7 +21,8 @@ pub(super) fn tone(glyph: Glyph) -> Tone {
         Glyph::Part | Glyph::Full => Tone::Good,
         Glyph::Enrolled | Glyph::Testing | Glyph::Draining => Tone::Busy,
         Glyph::Cordoned | Glyph::Drained | Glyph::Protected | Glyph::Suspect => Tone::Warn,
-        Glyph::Finding | Glyph::Breaker | Glyph::Repairing => Tone::Warn,
+        Glyph::Excluded | Glyph::Missing | Glyph::Finding => Tone::Warn,
+        Glyph::Breaker | Glyph::Repairing => Tone::Warn,
         Glyph::Quarantined | Glyph::Unknown | Glyph::Lost => Tone::Bad,
     }
 }

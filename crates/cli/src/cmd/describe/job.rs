@@ -3,7 +3,7 @@
 use super::{JobContext, timeline};
 use muster_api::job::PastAttempt;
 use muster_api::{Job, JobArray, Recovery};
-use muster_model::job::{Basis, JobState};
+use muster_model::job::{Basis, JobState, past_reason};
 use muster_model::placement::AllocatedPart;
 use muster_model::spec::GpuPart;
 use muster_model::units::Time;
@@ -51,9 +51,12 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
     let stop = job.attempt.as_ref().and_then(|a| a.stop.as_ref()).filter(|_| !over);
     let reason = match stop {
         Some(stop) => Some(stop.message.as_str()),
-        None => job.reason.as_deref().filter(|_| queued || over),
+        None => job.reason.as_deref().filter(|_| over),
     };
     f.line("Reason", reason.unwrap_or_default());
+    if let Some(why) = job.reason.as_deref().filter(|_| queued) {
+        f.line("Last attempt", format!("ended: {}", past_reason(why)));
+    }
     if let Some(fence) = jobs::fence(job, now) {
         f.line(if fence.ends { "Ends" } else { "Next attempt" }, opens(&fence, now));
     }
@@ -464,6 +467,19 @@ mod tests {
         let text = text(&job, &JobContext::default(), Time(30_000), false);
         let state = text.lines().find(|l| l.starts_with("State:")).unwrap_or_default();
         assert!(state.ends_with(" held"), "{text}");
+    }
+
+    #[test]
+    fn why_the_last_attempt_ended_is_not_why_a_job_waits() {
+        let mut job = muster_api::samples::job(42, JobState::Queued);
+        job.reason = Some("node hgx-03 is unhealthy: gpu-off-bus (finding 193)".into());
+        job.waiting = Some("waits for free capacity".into());
+        let text = text(&job, &JobContext::default(), Time(30_000), false);
+        let past = "Last attempt: ended: node hgx-03 was unhealthy: gpu-off-bus (finding 193)";
+        for part in [past, "Waiting:      waits for free capacity"] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        assert!(!text.contains("Reason:"), "{text}");
     }
 
     #[test]
