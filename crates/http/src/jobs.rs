@@ -88,6 +88,13 @@ pub(crate) async fn submit(
     JsonBody { value: mut spec, raw }: JsonBody<JobSpec>,
 ) -> Reply {
     let caller = &writer.caller;
+    // Only those who keep the site running write into the last space.
+    if !q.dry_run
+        && caller.over_site(Role::Operator).is_err()
+        && let Some(why) = app.brain().refuses_submissions()
+    {
+        return Err(Failure::cannot_write(&why).hint("nothing was submitted; try again later"));
+    }
     let project = caller.project(spec.project.as_ref().map(|p| p.as_str()))?;
     spec.project = Some(project);
     muster_model::resolve::check_run(&spec.run, spec.simulate.is_some())
@@ -100,10 +107,10 @@ pub(crate) async fn submit(
     if q.dry_run {
         return would(&app, caller, spec).await;
     }
-    let payload = Some(std::mem::take(&mut spec.run));
+    let (payload, bytes) = (Some(std::mem::take(&mut spec.run)), raw.len() as u64);
     let request = writer.request(&app, &raw, Command::Submit { spec: Arc::new(spec) });
     let Committed { answer: made, seq } =
-        app.brain().call(request, Attach { payload, ..Attach::default() }).await?;
+        app.brain().call(request, Attach { payload, bytes, ..Attach::default() }).await?;
     let Answer::Submitted { first, count } = made else {
         return Err(Failure::conflict("this Idempotency-Key was used for something else"));
     };

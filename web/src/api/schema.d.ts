@@ -8348,6 +8348,13 @@ export interface components {
              * @default null
              */
             secrets_per_project: number | null;
+            /**
+             * Format: int32
+             * @description MiB of scripts and environments that one project may store, those of ended jobs included;
+             *     [`STORED_MIB_PER_PROJECT`] when absent.
+             * @default null
+             */
+            stored_mib_per_project: number | null;
         };
         /**
          * @description What an attempt's end is attributed to.

@@ -384,6 +384,7 @@ impl LeadState<'_> {
             trace::cycled(&span, &round.records, round.replies.len());
             drop(span);
             round.touched = self.engine.take_touched();
+            round.unneeded = self.engine.take_unneeded();
             if round.records.is_empty() && round.replies.is_empty() {
                 continue;
             }
@@ -424,35 +425,37 @@ impl LeadState<'_> {
         let _decides = trace::decide(&span).entered();
         self.shared.stats.requests.fetch_add(1, Ordering::Relaxed);
         let before = self.engine.seq();
-        let result = self.engine.handle(&request);
+        let payload = attach.payload.as_ref().map(serde_json::to_vec).transpose();
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(e) => {
+                round.replies.push((reply, Err(BrainError::Unavailable(e.to_string()))));
+                return;
+            }
+        };
+        let bytes = payload.as_ref().map_or(0, |p| attach.bytes.max(p.len() as u64));
+        let result = self.engine.handle_with_payload(&request, bytes);
         let seq = self.engine.seq();
         let answer = result.map_err(BrainError::Refused).and_then(|answer| {
             // A repeat that changed nothing carries nothing.
             if seq > before {
-                self.attach(&answer, attach, round)?;
+                if let (Some(payload), Answer::Submitted { first, .. }) = (payload, &answer) {
+                    round.payloads.push((*first, payload));
+                }
+                self.attach(attach, round)?;
             }
             Ok(Committed { answer, seq })
         });
         round.replies.push((reply, answer));
     }
 
-    fn attach(
-        &self,
-        answer: &Answer,
-        attach: super::Attach,
-        round: &mut Round,
-    ) -> Result<(), BrainError> {
-        let broken = |e: String| BrainError::Unavailable(e);
-        if let (Some(run), Answer::Submitted { first, .. }) = (&attach.payload, answer) {
-            let bytes = serde_json::to_vec(run).map_err(|e| broken(e.to_string()))?;
-            round.payloads.push((*first, bytes));
-        }
+    fn attach(&self, attach: super::Attach, round: &mut Round) -> Result<(), BrainError> {
         if let Some((project, name, value)) = attach.secret {
             let label = secret_label(project.as_str(), name.as_str());
             let value = value
                 .map(|v| self.shared.seal.seal(v.as_bytes(), &label))
                 .transpose()
-                .map_err(|e| broken(e.to_string()))?;
+                .map_err(|e| BrainError::Unavailable(e.to_string()))?;
             let (project, name) = (project.to_string(), name.to_string());
             round.secrets.push(SecretWrite { project, name, value });
         }

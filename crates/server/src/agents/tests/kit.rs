@@ -223,7 +223,7 @@ impl Site {
                 epoch: self.brain.epoch(),
                 entries: engine.take().iter().map(entry).collect(),
                 payloads: vec![(job, serde_json::to_vec(&run).unwrap())],
-                secrets: Vec::new(),
+                ..muster_store::Batch::default()
             };
             match store.append(&batch) {
                 Ok(()) => return job,
