@@ -208,23 +208,22 @@ impl Space {
 
     /// How many bytes are left, where that is less than the reserve.
     pub(crate) fn low(&self) -> Option<u64> {
-        let disk = disk_of(self.probe.as_deref()?)?;
-        Some(disk.f_bavail.saturating_mul(disk.f_frsize)).filter(|left| *left < self.reserve)
+        free_on(self.probe.as_deref()?).map(|(left, _)| left).filter(|left| *left < self.reserve)
     }
 
     /// Whether the system says that there is plenty; not when it says nothing.
     fn is_ample(&self, path: &Path) -> bool {
-        disk_of(path).is_some_and(|disk| {
-            let bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
-            // Some file systems do not count files.
-            bytes >= self.enough && (disk.f_files == 0 || disk.f_favail >= ENOUGH_FILES)
-        })
+        free_on(path).is_some_and(|(bytes, files)| bytes >= self.enough && files >= ENOUGH_FILES)
     }
 }
 
-fn disk_of(path: &Path) -> Option<rustix::fs::StatVfs> {
+/// How many bytes are free on the disk of a file, and how many files can still be made.
+fn free_on(path: &Path) -> Option<(u64, u64)> {
     let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    rustix::fs::statvfs(dir).ok()
+    let disk = rustix::fs::statvfs(dir).ok()?;
+    // Some file systems do not count files.
+    let files = if disk.f_files == 0 { u64::MAX } else { disk.f_favail };
+    Some((disk.f_bavail.saturating_mul(disk.f_frsize), files))
 }
 
 fn is_there(path: &Path) -> bool {
