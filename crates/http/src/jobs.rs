@@ -23,6 +23,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Jobs looked at before others get their turn at the state: a writer waits for whoever looks, and
 /// every request that comes after the writer waits too.
@@ -488,6 +489,12 @@ async fn steer(
         let whole = whole_array(&head, name).is_some();
         Ok::<_, Failure>((head, whole, rest))
     })?;
+    let tasks = rest.len() + 1;
+    if tasks > 1
+        && let Err(wait) = app.task_changes().take_many(&writer.caller.token, tasks, Instant::now())
+    {
+        return Err(Failure::too_many_tasks(tasks, wait));
+    }
     let call = |job: JobId, task: bool| {
         let mut request = writer.request(&app, body, command(job, whole));
         if task {

@@ -96,7 +96,7 @@ impl State {
             used / MIB,
             bytes.div_ceil(1024),
         );
-        Err(Refusal::new(RefusalCode::Policy, message).field("env").hint(
+        Err(Refusal::new(RefusalCode::Policy, message).field("run.env").hint(
             "put large scripts and values into files that the job reads; ended jobs count for an \
              hour, so cancel what is not needed and try again later; an operator can raise \
              `limits.stored_mib_per_project` (`muster policy`)",
