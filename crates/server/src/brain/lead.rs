@@ -1,5 +1,6 @@
 //! Takes the lead: lease, load, threads; and the engine's own loop.
 
+use super::reach::Space;
 use super::writer::Round;
 use super::{
     BACKLOG, Brain, BrainCall, BrainConfig, BrainError, Committed, LoadError, Shared, clock,
@@ -42,16 +43,28 @@ const ROUND: usize = 1024;
 /// Rounds that may wait for the disk. Each is a group commit; two keep the disk busy while the
 /// engine decides the next.
 const AHEAD: usize = 2;
+/// The longest time between two looks whether a full disk has space.
+const FULL_EVERY: Duration = Duration::from_secs(8);
 /// What the log could not take is told to it again after this.
 const AGAIN: Duration = Duration::from_millis(500);
 
 impl Brain {
     /// Waits for the lease, loads the log and starts to decide. Blocks: call it from a thread
-    /// that may. `standby` is told who leads while this server waits.
+    /// that may. `standby` is told who leads while this server waits. Waits for free space, too,
+    /// while the store's disk is full.
     ///
     /// # Errors
     /// [`StartError`] when the store, the log or the key cannot be used.
-    pub fn lead(config: &BrainConfig, standby: impl FnMut(&str)) -> Result<Brain, StartError> {
+    pub fn lead(config: &BrainConfig, mut standby: impl FnMut(&str)) -> Result<Brain, StartError> {
+        let space = Space::of(&config.store);
+        let attempt = || match space.lacking(false) {
+            Some(detail) => Err(StoreError::Full { detail }.into()),
+            None => Brain::try_lead(config, &mut standby),
+        };
+        outlast_full_disk(attempt, std::thread::sleep)
+    }
+
+    fn try_lead(config: &BrainConfig, standby: &mut dyn FnMut(&str)) -> Result<Brain, StartError> {
         let seal = Arc::new(SealKey::load_or_create(&config.seal_key)?);
         let mut store = config.open()?;
         // Before the lease: a damaged store is not written to, and a long log must not cost the
@@ -213,6 +226,27 @@ fn renew_until(config: &BrainConfig, epoch: Epoch, done: &Receiver<()>) {
         if let Err(e) = renewed {
             tracing::warn!(error = %e, "the lease could not be renewed while the log is loaded");
         }
+    }
+}
+
+/// Tries until the disk has space: whoever frees some need not start the server again. What is
+/// wrong otherwise is for somebody to look at, and ends the start.
+pub(super) fn outlast_full_disk<T>(
+    mut attempt: impl FnMut() -> Result<T, StartError>,
+    mut pause: impl FnMut(Duration),
+) -> Result<T, StartError> {
+    let mut wait = Duration::from_secs(1);
+    loop {
+        let e = match attempt() {
+            Err(
+                StartError::Store(e @ StoreError::Full { .. })
+                | StartError::Load(LoadError::Store(e @ StoreError::Full { .. })),
+            ) => e,
+            other => return other,
+        };
+        tracing::error!(error = %e, "the server cannot start yet; trying again in {wait:?}");
+        pause(wait);
+        wait = (wait * 2).min(FULL_EVERY);
     }
 }
 
