@@ -284,6 +284,9 @@ fn site_metrics(app: &App, out: &mut Registry) {
     }
     let help = "Faults that were reported as one with others, or only counted.";
     out.counter("muster_faults_folded_total", help).set(app.agents().folded_faults());
+    let help = "Rows and metrics of nodes that were not accepted: too many, or not a name.";
+    let unaccepted = app.agents().unaccepted_metrics();
+    out.counter("muster_telemetry_dropped_total", help).set(unaccepted);
     let waited = oldest.map_or(0, |at| now.since(at).0 / 1000);
     out.gauge("muster_queue_oldest_seconds", "Age of the oldest job that waits.").set(waited);
     let p = app.brain().read(|s| s.reserved_starts);
