@@ -16,13 +16,13 @@ const MOST_HOST: usize = 256;
 /// Bytes of the name of a GPU's figure, and of a host's, in which the path of a file system may be.
 const MOST_NAME: usize = 64;
 const MOST_HOST_NAME: usize = 256;
-/// Different names of one node since this server started: those of GPUs and of the host. A node that
-/// has more makes them up.
+/// Different names of one node since this server started, of GPUs and of the host. A node that has
+/// more makes them up.
 const MOST_NAMES: usize = 512;
 
 /// Is it the name of a metric? Names are shown to people and stored for as long as the history.
 fn is_name(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '.' | '-' | '/' | '@');
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_:.-/@".contains(c);
     match name.strip_prefix("fs.") {
         // The path of a file system is in it, which has characters of any language.
         Some(path) => !path.contains(is_odd),
