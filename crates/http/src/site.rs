@@ -43,7 +43,7 @@ pub(crate) fn who(app: &App, caller: &Caller) -> Response {
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/server", tag = "site",
     responses((status = 200, description = "The server.", body = ServerInfo))))]
 pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Reply {
-    // A tenant is not told how busy the others are.
+    // A tenant is not told how busy the others are, nor how large the site is.
     let whole = caller.actor.project.is_none();
     let config = app.config();
     let (seq, mut body) = app.brain().read(|s| {
@@ -66,9 +66,9 @@ pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Re
                 snapshot_seq: app.brain().snapshot_seq().filter(|_| whole).map(|seq| seq.0),
                 bytes: None,
             },
-            nodes: count(kept().count()),
-            nodes_lost: count(kept().filter(|n| !n.reachable).count()),
-            nodes_protected: count(kept().filter(|n| n.protected).count()),
+            nodes: whole.then(|| count(kept().count())),
+            nodes_lost: whole.then(|| count(kept().filter(|n| !n.reachable).count())),
+            nodes_protected: whole.then(|| count(kept().filter(|n| n.protected).count())),
             jobs_active: count(jobs),
             warnings: if whole { warnings(kept()) } else { Vec::new() },
         };

@@ -7276,19 +7276,19 @@ export interface components {
             leader: boolean;
             /**
              * Format: int64
-             * @description Nodes in all.
+             * @description Nodes in all; not shown to tokens that are bound to a project, nor are the next two.
              */
-            nodes: number;
+            nodes?: number | null;
             /**
              * Format: int64
              * @description Nodes whose agent sends no heartbeats.
              */
-            nodes_lost: number;
+            nodes_lost?: number | null;
             /**
              * Format: int64
              * @description Nodes that are ahead of this server: it was restored from an old backup.
              */
-            nodes_protected: number;
+            nodes_protected?: number | null;
             /** @description The name it leads under. */
             server: string;
             /** @description The site's id. */
