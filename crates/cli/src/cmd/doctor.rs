@@ -166,7 +166,8 @@ async fn server(ctx: &Ctx, unnamed: Option<&Path>) -> Vec<Check> {
                 let detail = format!(
                     "{n} nodes are ahead of this server: it was restored from an old backup"
                 );
-                checks.push(warn("site", detail, "look at each, then `muster node reconcile NODE`"));
+                let fix = "look at each, then `muster node reconcile NODE`";
+                checks.push(warn("site", detail, fix));
             }
         }
         Err(e) => {
