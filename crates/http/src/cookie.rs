@@ -64,8 +64,8 @@ pub(crate) fn is_own(headers: &HeaderMap, uri: &Uri, https: bool) -> bool {
         return false;
     }
     let origin = text(header::ORIGIN);
-    let is_https = |o: &str| o.get(..8).is_some_and(|s| s.eq_ignore_ascii_case("https://"));
-    if https && origin.is_some_and(|o| !is_https(o)) {
+    let is_plain = |o: &str| o.get(..7).is_some_and(|s| s.eq_ignore_ascii_case("http://"));
+    if https && origin.is_some_and(is_plain) {
         return false;
     }
     // Also right behind a proxy that asks under another name.

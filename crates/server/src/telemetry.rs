@@ -97,17 +97,16 @@ impl Ring {
         if t.gpus.len() > MOST_GPUS || t.columns.len() > MOST_COLUMNS || t.host.len() > MOST_HOST {
             return self.drop_row();
         }
-        if t.columns.iter().any(|name| name.len() > MOST_NAME || !is_name(name)) {
-            return self.drop_row();
-        }
-        if *t.columns != *self.gpu_columns && !t.columns.iter().all(|name| self.knows(name)) {
+        // Names are looked at once: most rows have those of the row before.
+        if *t.columns != *self.gpu_columns
+            && !t.columns.iter().all(|name| self.knows(name, MOST_NAME))
+        {
             return self.drop_row();
         }
         // Somebody's path may be long: only that figure is left out.
         let told = t.host.len();
-        t.host.retain(|name, _| name.len() <= MOST_HOST_NAME && is_name(name));
         if !self.host_columns.iter().eq(t.host.keys()) {
-            t.host.retain(|name, _| self.knows(name));
+            t.host.retain(|name, _| self.knows(name, MOST_HOST_NAME));
         }
         self.dropped += (told - t.host.len()) as u64;
         let host_changed = !self.host_columns.iter().eq(t.host.keys());
@@ -138,12 +137,14 @@ impl Ring {
         true
     }
 
-    /// Is it one of the node's names, of which it may have so many?
-    fn knows(&mut self, name: &str) -> bool {
+    /// Is it one of the node's names, of which it may have so many? A new one has at most so many
+    /// bytes.
+    fn knows(&mut self, name: &str, bytes: usize) -> bool {
         if self.names.contains(name) {
-            return true;
+            return name.len() <= bytes;
         }
-        self.names.len() < MOST_NAMES && self.names.insert(name.to_owned())
+        let good = name.len() <= bytes && is_name(name) && self.names.len() < MOST_NAMES;
+        good && self.names.insert(name.to_owned())
     }
 
     /// A row is not accepted.

@@ -322,8 +322,8 @@ impl Agents {
         self.inner.seat(node)?.progress().clone()
     }
 
-    /// Rows and metrics of nodes that were not accepted since the start: too many, or names that are
-    /// none.
+    /// Rows and metrics of nodes that were not accepted since the start: too many, or with names that
+    /// are none.
     #[must_use]
     pub fn unaccepted_metrics(&self) -> u64 {
         self.inner.unaccepted.load(std::sync::atomic::Ordering::Relaxed)
