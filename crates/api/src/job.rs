@@ -375,6 +375,7 @@ impl Job {
             spec,
             groups,
             payload: _,
+            payload_bytes: _,
             array,
             depends,
             state,

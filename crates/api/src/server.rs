@@ -25,12 +25,15 @@ pub struct ServerInfo {
     pub started_at: Timestamp,
     /// Where the log is, and how far it is durable.
     pub store: StoreStatus,
-    /// Nodes in all.
-    pub nodes: u64,
+    /// Nodes in all; not shown to tokens that are bound to a project, nor are the next two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u64>,
     /// Nodes whose agent sends no heartbeats.
-    pub nodes_lost: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes_lost: Option<u64>,
     /// Nodes that are ahead of this server: it was restored from an old backup.
-    pub nodes_protected: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes_protected: Option<u64>,
     /// Jobs that have not ended.
     pub jobs_active: u64,
     /// What an operator should know: skewed clocks, missing isolation, a full disk.

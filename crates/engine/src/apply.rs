@@ -227,6 +227,7 @@ impl State {
                         self.with_index(|ix, s| {
                             ix.remove(s, &job);
                             ix.waits.forget(&job);
+                            ix.payloads.remove(&job);
                         });
                     }
                 }
@@ -444,8 +445,18 @@ impl State {
     }
 
     fn submitted(&mut self, r: &Record) {
-        let Event::JobSubmitted { id, name, project, user, spec, groups, depends, array, held } =
-            &r.event
+        let Event::JobSubmitted {
+            id,
+            name,
+            project,
+            user,
+            spec,
+            groups,
+            depends,
+            array,
+            held,
+            payload_bytes,
+        } = &r.event
         else {
             return;
         };
@@ -461,6 +472,7 @@ impl State {
                 spec: spec.clone().into(),
                 groups: groups.clone(),
                 payload: *id,
+                payload_bytes: *payload_bytes,
                 array: task.map(|&index| ArrayTask { parent: *id, index, count }),
                 depends: depends.clone(),
                 state: JobState::Queued,

@@ -349,6 +349,8 @@ impl State {
         let count = u32::try_from(r.array.len().max(1)).unwrap_or(u32::MAX);
         // A job without a time limit gets the site's.
         w.limit = admit(self, &w.project, user_of(actor), spec, count)?.time_limit;
+        let run = serde_json::to_vec(&spec.run).map_or(0, |run| run.len() as u64);
+        self.refuse_to_store(&w.project, run)?;
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
         // A fleet without nodes refuses nobody: see `refuse_impossible`.
         out.impossible &= !self.index.cluster.fleet.is_empty();

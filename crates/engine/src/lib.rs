@@ -53,7 +53,7 @@ pub use state::{
 
 use muster_model::command::{Answer, Refusal, Request};
 use muster_model::event::{Event, Record, SCHEMA};
-use muster_model::ids::Seq;
+use muster_model::ids::{JobId, Seq};
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,6 +103,10 @@ pub struct Engine {
     /// Who the records under way are written for.
     actor: String,
     key: Option<muster_model::command::IdempotencyKey>,
+    /// Bytes of the submission under way, with what runs.
+    payload_bytes: u64,
+    /// What ran that no job needs any more, since the caller last asked.
+    unneeded: Vec<JobId>,
     /// Nodes whose orders may have changed since the caller last asked.
     touched: BTreeSet<muster_model::names::NodeName>,
     /// Nodes that are to be heard before limits of what runs there count.
@@ -133,6 +137,8 @@ impl Engine {
             out: Vec::new(),
             actor: "system".into(),
             key: None,
+            payload_bytes: 0,
+            unneeded: Vec::new(),
             touched: BTreeSet::new(),
             unheard: None,
             dirty: true,
@@ -173,6 +179,17 @@ impl Engine {
         answer
     }
 
+    /// As [`Engine::handle`], for a submission of so many bytes, with what runs.
+    ///
+    /// # Errors
+    /// A [`Refusal`]; then nothing has changed.
+    pub fn handle_with_payload(&mut self, req: &Request, bytes: u64) -> Result<Answer, Refusal> {
+        self.payload_bytes = bytes;
+        let answer = self.handle(req);
+        self.payload_bytes = 0;
+        answer
+    }
+
     /// Decides on a request within the present round: of a caller, or of a runbook, whose acts
     /// are requests like any other.
     fn decide(&mut self, req: &Request) -> Result<Answer, Refusal> {
@@ -192,6 +209,12 @@ impl Engine {
     /// Nodes whose orders may have changed since the last call.
     pub fn take_touched(&mut self) -> Vec<muster_model::names::NodeName> {
         std::mem::take(&mut self.touched).into_iter().collect()
+    }
+
+    /// What ran of jobs that left the working state since the last call: it need not be stored any
+    /// more.
+    pub fn take_unneeded(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.unneeded)
     }
 
     /// Makes an event a record, applies it and remembers it.

@@ -7,6 +7,7 @@ mod error;
 pub(crate) mod health_state;
 pub(crate) mod index;
 pub(crate) mod over;
+mod payloads;
 mod runbook_shelf;
 pub(crate) mod saves;
 mod slo_state;

@@ -218,10 +218,22 @@ impl Engine {
     fn forget(&mut self) {
         let keep = self.policy.keep_ended;
         let have = self.state.index.ended.len();
-        if have <= keep + keep / 10 {
-            return;
+        if have > keep + keep / 10 {
+            let jobs = self.state.index.ended.first_to_leave(have - keep);
+            self.emit_forgotten(jobs);
         }
-        let jobs = self.state.index.ended.first_to_leave(have - keep);
+        let jobs = self.state.ended_to_make_space();
+        if !jobs.is_empty() {
+            self.emit_forgotten(jobs);
+        }
+    }
+
+    /// Jobs leave the working state, and what they ran need not be stored any more.
+    fn emit_forgotten(&mut self, jobs: Vec<JobId>) {
+        let ran: BTreeSet<JobId> =
+            jobs.iter().filter_map(|id| self.state.jobs.get(id)).map(|j| j.payload).collect();
         self.emit(None, Event::JobsForgotten { jobs });
+        let state = &self.state;
+        self.unneeded.extend(ran.into_iter().filter(|payload| !state.needs_payload(*payload)));
     }
 }

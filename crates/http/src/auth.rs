@@ -84,7 +84,8 @@ fn credential<'a>(parts: &'a Parts, app: &App) -> Result<Credential<'a>, Denied>
         return Ok(Credential::Token(token));
     }
     let shown = cookie::shown(app, &parts.headers).ok_or(Denied::Missing)?;
-    if !parts.method.is_safe() && !cookie::is_own(&parts.headers, &parts.uri) {
+    let own = || cookie::is_own(&parts.headers, &parts.uri, app.config().https);
+    if !parts.method.is_safe() && !own() {
         return Err(Denied::NotOwn);
     }
     Ok(Credential::Session(shown))

@@ -56,10 +56,16 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs.find(|(n, _)| *n == name).map(|(_, value)| value)
 }
 
-/// Does a request with a session come from the console, and from no other page?
-pub(crate) fn is_own(headers: &HeaderMap, uri: &Uri) -> bool {
+/// Does a request with a session come from the console, and from no other page? `https`: browsers
+/// reach this site over TLS, so a page without it is not its own, whatever its name.
+pub(crate) fn is_own(headers: &HeaderMap, uri: &Uri, https: bool) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|v| v.to_str().unwrap_or_default());
     if !headers.contains_key(CONSOLE) {
+        return false;
+    }
+    let origin = text(header::ORIGIN);
+    let is_plain = |o: &str| o.get(..7).is_some_and(|s| s.eq_ignore_ascii_case("http://"));
+    if https && origin.is_some_and(is_plain) {
         return false;
     }
     // Also right behind a proxy that asks under another name.
@@ -67,7 +73,7 @@ pub(crate) fn is_own(headers: &HeaderMap, uri: &Uri) -> bool {
         return from == "same-origin";
     }
     // Every browser gives one of the two with what is not a GET.
-    let Some(origin) = text(header::ORIGIN) else { return false };
+    let Some(origin) = origin else { return false };
     let host = text(header::HOST).or_else(|| uri.authority().map(|a| a.as_str()));
     let at = origin.split_once("://").map(|(_, at)| at);
     at.zip(host).is_some_and(|(at, host)| at.eq_ignore_ascii_case(host))
@@ -108,7 +114,7 @@ mod tests {
     #[test]
     fn only_the_consoles_own_pages_write_with_a_session() {
         let uri: Uri = "/v1/jobs".parse().unwrap();
-        let own = |all: &[(&'static str, &'static str)]| is_own(&headers(all), &uri);
+        let own = |all: &[(&'static str, &'static str)]| is_own(&headers(all), &uri, false);
         let (mark, host) = (("muster-console", "1"), ("host", "m.example:7070"));
         assert!(!own(&[host]), "a form of another page cannot send the header");
         assert!(!own(&[mark, host]), "nobody says where it comes from");
@@ -120,5 +126,10 @@ mod tests {
         assert!(!own(&[mark, host, ("sec-fetch-site", "same-site")]));
         let proxied = ("origin", "https://public.example");
         assert!(own(&[mark, host, proxied, ("sec-fetch-site", "same-origin")]));
+        let secure = |all: &[(&'static str, &'static str)]| is_own(&headers(all), &uri, true);
+        assert!(secure(&[mark, host, ("origin", "https://m.example:7070")]));
+        let plain = ("origin", "http://m.example:7070");
+        assert!(own(&[mark, host, plain]) && !secure(&[mark, host, plain]));
+        assert!(!secure(&[mark, host, plain, ("sec-fetch-site", "same-origin")]));
     }
 }

@@ -82,6 +82,13 @@ impl Failure {
             .hint("wait as long as Retry-After says")
             .retry_after(wait)
     }
+    /// The caller changed too many tasks of arrays lately.
+    pub(crate) fn too_many_tasks(tasks: usize, wait: Duration) -> Failure {
+        let message = format!("{tasks} tasks are more than this token may change now");
+        Failure::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
+            .hint("nothing was changed; wait as long as Retry-After says")
+            .retry_after(wait)
+    }
     /// The caller has too much under way at once.
     pub(crate) fn too_many(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)

@@ -24,6 +24,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Jobs looked at before others get their turn at the state: a writer waits for whoever looks, and
 /// every request that comes after the writer waits too.
@@ -90,6 +91,13 @@ pub(crate) async fn submit(
     JsonBody { value: mut spec, raw }: JsonBody<JobSpec>,
 ) -> Reply {
     let caller = &writer.caller;
+    // Only those who keep the site running write into the last space.
+    if !q.dry_run
+        && caller.over_site(Role::Operator).is_err()
+        && let Some(why) = app.brain().refuses_submissions()
+    {
+        return Err(Failure::cannot_write(&why).hint("nothing was submitted; try again later"));
+    }
     let project = caller.project(spec.project.as_ref().map(|p| p.as_str()))?;
     spec.project = Some(project);
     muster_model::resolve::check_run(&spec.run, spec.simulate.is_some())
@@ -102,10 +110,10 @@ pub(crate) async fn submit(
     if q.dry_run {
         return would(&app, caller, spec).await;
     }
-    let payload = Some(std::mem::take(&mut spec.run));
+    let (payload, bytes) = (Some(std::mem::take(&mut spec.run)), raw.len() as u64);
     let request = writer.request(&app, &raw, Command::Submit { spec: Arc::new(spec) });
     let Committed { answer: made, seq } =
-        app.brain().call(request, Attach { payload, ..Attach::default() }).await?;
+        app.brain().call(request, Attach { payload, bytes, ..Attach::default() }).await?;
     let Answer::Submitted { first, count } = made else {
         return Err(Failure::conflict("this Idempotency-Key was used for something else"));
     };
@@ -490,6 +498,12 @@ async fn steer(
         let whole = whole_array(&head, name).is_some();
         Ok::<_, Failure>((head, whole, rest))
     })?;
+    let tasks = rest.len() + 1;
+    if tasks > 1
+        && let Err(wait) = app.task_changes().take_many(&writer.caller.token, tasks, Instant::now())
+    {
+        return Err(Failure::too_many_tasks(tasks, wait));
+    }
     let call = |job: JobId, task: bool| {
         let mut request = writer.request(&app, body, command(job, whole));
         if task {

@@ -89,6 +89,8 @@ pub struct HttpConfig {
     pub body_limit: usize,
     /// Requests of one token.
     pub rate: Rate,
+    /// Tasks of arrays that one token changes: each is a record of the log.
+    pub task_changes: Rate,
     /// Wrong tokens from one address.
     pub wrong_tokens: Rate,
     /// Refusals (no token, a wrong one, too many requests) that one address is told at once.
@@ -155,6 +157,7 @@ impl Default for HttpConfig {
         HttpConfig {
             body_limit: 1 << 20,
             rate: Rate { per_second: 20_000, burst: 40_000 },
+            task_changes: Rate { per_second: 333, burst: 20_000 },
             wrong_tokens: Rate { per_second: 5, burst: 100 },
             refusals: Rate { per_second: 50, burst: 500 },
             refusal_pause: Duration::from_secs(1),
@@ -201,6 +204,7 @@ struct Inner {
     config: HttpConfig,
     sealer: Sealer,
     callers: Buckets<String>,
+    task_changes: Buckets<String>,
     strangers: Buckets<IpAddr>,
     refused: Buckets<IpAddr>,
     metrics: HttpMetrics,
@@ -236,6 +240,7 @@ impl App {
             logs,
             sealer: Sealer::new(&config.cursor_key),
             callers: Buckets::new(config.rate),
+            task_changes: Buckets::new(config.task_changes),
             strangers: Buckets::new(config.wrong_tokens),
             refused: Buckets::new(config.refusals),
             metrics: HttpMetrics::default(),
@@ -294,6 +299,9 @@ impl App {
     }
     fn callers(&self) -> &Buckets<String> {
         &self.0.callers
+    }
+    fn task_changes(&self) -> &Buckets<String> {
+        &self.0.task_changes
     }
     fn strangers(&self) -> &Buckets<IpAddr> {
         &self.0.strangers

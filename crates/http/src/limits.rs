@@ -58,14 +58,23 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 
     /// Takes one; or says how long to wait until there is one.
     pub(crate) fn take(&self, who: &K, now: Instant) -> Result<(), Duration> {
+        self.take_many(who, 1, now)
+    }
+
+    /// Takes so many, or none: then it says how long to wait until there are so many. Who asks for
+    /// more than a bucket holds takes all of it.
+    pub(crate) fn take_many(&self, who: &K, count: usize, now: Instant) -> Result<(), Duration> {
+        let count = u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(1000).min(self.full());
         let shard = usize::try_from(self.hasher.hash_one(who) % SHARDS as u64).unwrap_or(0);
         let mut shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(b) = shard.get_mut(who) {
             let level = self.level(b, now);
-            if level < 1000 {
+            if level < count {
                 let wait = match u64::from(self.rate.per_second) {
                     0 => NEVER,
-                    per_second => Duration::from_millis((1000 - level).div_ceil(per_second).max(1)),
+                    per_second => {
+                        Duration::from_millis((count - level).div_ceil(per_second).max(1))
+                    }
                 };
                 return Err(wait);
             }
@@ -74,7 +83,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
             if now.saturating_duration_since(b.at) >= Duration::from_millis(1) {
                 b.at = now;
             }
-            b.level = level - 1000;
+            b.level = level - count;
             return Ok(());
         }
         if shard.len() >= REMEMBERED {
@@ -85,7 +94,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
                 shard.clear();
             }
         }
-        shard.insert(who.clone(), Bucket { level: self.full() - 1000, at: now });
+        shard.insert(who.clone(), Bucket { level: self.full() - count, at: now });
         Ok(())
     }
 }
@@ -226,6 +235,17 @@ mod tests {
         assert!(b.take(&"b", t).is_ok(), "others are not held up");
         assert!(b.take(&"a", t + Duration::from_millis(100)).is_ok());
         assert!(b.take(&"a", t + Duration::from_millis(101)).is_err());
+    }
+
+    #[test]
+    fn what_counts_many_times_takes_many_or_none() {
+        let b = Buckets::new(Rate { per_second: 10, burst: 30 });
+        let t = Instant::now();
+        assert!(b.take_many(&"a", 20, t).is_ok());
+        assert_eq!(b.take_many(&"a", 20, t).unwrap_err(), Duration::from_secs(1));
+        assert!(b.take_many(&"a", 10, t).is_ok(), "what was refused took nothing");
+        assert!(b.take_many(&"b", 1000, t).is_ok(), "all of it, where it is more than that");
+        assert!(b.take(&"b", t).is_err());
     }
 
     #[test]

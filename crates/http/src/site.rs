@@ -43,7 +43,7 @@ pub(crate) fn who(app: &App, caller: &Caller) -> Response {
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/server", tag = "site",
     responses((status = 200, description = "The server.", body = ServerInfo))))]
 pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Reply {
-    // A tenant is not told how busy the others are.
+    // A tenant is not told how busy the others are, nor how large the site is.
     let whole = caller.actor.project.is_none();
     let config = app.config();
     let (seq, mut body) = app.brain().read(|s| {
@@ -66,9 +66,9 @@ pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Re
                 snapshot_seq: app.brain().snapshot_seq().filter(|_| whole).map(|seq| seq.0),
                 bytes: None,
             },
-            nodes: count(kept().count()),
-            nodes_lost: count(kept().filter(|n| !n.reachable).count()),
-            nodes_protected: count(kept().filter(|n| n.protected).count()),
+            nodes: whole.then(|| count(kept().count())),
+            nodes_lost: whole.then(|| count(kept().filter(|n| !n.reachable).count())),
+            nodes_protected: whole.then(|| count(kept().filter(|n| n.protected).count())),
             jobs_active: count(jobs),
             warnings: if whole { warnings(kept()) } else { Vec::new() },
         };
@@ -284,6 +284,9 @@ fn site_metrics(app: &App, out: &mut Registry) {
     }
     let help = "Faults that were reported as one with others, or only counted.";
     out.counter("muster_faults_folded_total", help).set(app.agents().folded_faults());
+    let help = "Rows and metrics of nodes that were not accepted: too many, or not a name.";
+    let unaccepted = app.agents().unaccepted_metrics();
+    out.counter("muster_telemetry_dropped_total", help).set(unaccepted);
     let waited = oldest.map_or(0, |at| now.since(at).0 / 1000);
     out.gauge("muster_queue_oldest_seconds", "Age of the oldest job that waits.").set(waited);
     let p = app.brain().read(|s| s.reserved_starts);

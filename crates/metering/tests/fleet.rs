@@ -70,6 +70,7 @@ fn submitted(job: &Job) -> Event {
         depends: job.depends.clone(),
         array: Vec::new(),
         held: false,
+        payload_bytes: 0,
     }
 }
 

@@ -48,6 +48,9 @@ pub enum Event {
         /// Held from the start.
         #[serde(default)]
         held: bool,
+        /// Bytes that were submitted, with what runs; 0 in older logs.
+        #[serde(default, skip_serializing_if = "crate::job::is_zero")]
+        payload_bytes: u64,
     },
     /// A waiting job may not start.
     JobHeld {

@@ -593,6 +593,10 @@ pub struct Checkpoint {
     pub at: Time,
 }
 
+pub(crate) fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// A job as the log knows it: what was asked for, and everything that became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -610,6 +614,10 @@ pub struct Job {
     pub groups: Arc<[Group]>,
     /// The key under which what runs is kept beside the log.
     pub payload: JobId,
+    /// Bytes that were submitted, which the tasks of an array share; 0 where an older log does not
+    /// have the number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub payload_bytes: u64,
     /// Its place in an array.
     pub array: Option<ArrayTask>,
     /// Jobs that must end first.

@@ -318,8 +318,11 @@ pub const QUEUED_JOBS: u32 = 1_000_000;
 pub const QUEUED_JOBS_PER_PROJECT: u32 = 250_000;
 /// Secrets of one project where the policy does not say: 64 MiB of the store at most.
 pub const SECRETS_PER_PROJECT: u32 = 1000;
+/// MiB of what its jobs run that one project may store where the policy does not say.
+pub const STORED_MIB_PER_PROJECT: u32 = 1024;
 
-/// Limits on what one user may have. Only what may wait and secrets are limited by default.
+/// Limits on what one user may have. Only what may wait, secrets and what is
+/// stored are limited by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 // The limits of remediations have the same name.
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = UserLimits))]
@@ -343,6 +346,10 @@ pub struct Limits {
     /// Secrets of one project; [`SECRETS_PER_PROJECT`] when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets_per_project: Option<u32>,
+    /// MiB of scripts and environments that one project may store, those of ended jobs included;
+    /// [`STORED_MIB_PER_PROJECT`] when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored_mib_per_project: Option<u32>,
     /// Longest time limit; a job without one gets it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Span>,
@@ -500,6 +507,7 @@ impl SitePolicy {
             ("limits.queued_jobs_per_project", limits.queued_jobs_per_project),
             ("limits.queued_jobs", limits.queued_jobs),
             ("limits.secrets_per_project", limits.secrets_per_project),
+            ("limits.stored_mib_per_project", limits.stored_mib_per_project),
         ];
         let given = limited.into_iter().filter_map(|(field, n)| Some((field.to_owned(), n?)));
         numbers.extend(given);

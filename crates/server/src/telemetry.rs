@@ -1,6 +1,7 @@
 //! The last ten minutes of each node in numbers. In memory only, never logged.
 
 use muster_link::messages::Telemetry;
+use muster_model::text::is_odd;
 use muster_model::units::Time;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,19 @@ const MOST_HOST: usize = 256;
 /// Bytes of the name of a GPU's figure, and of a host's, in which the path of a file system may be.
 const MOST_NAME: usize = 64;
 const MOST_HOST_NAME: usize = 256;
+/// Different names of one node since this server started, of GPUs and of the host. A node that has
+/// more makes them up.
+const MOST_NAMES: usize = 512;
+
+/// Is it the name of a metric? Names are shown to people and stored for as long as the history.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_:.-/@".contains(c);
+    match name.strip_prefix("fs.") {
+        // The path of a file system is in it, which has characters of any language.
+        Some(path) => !path.contains(is_odd),
+        None => !name.is_empty() && name.chars().all(plain),
+    }
+}
 
 /// Names of columns, shared by all nodes that have the same.
 pub type Columns = Arc<[String]>;
@@ -71,19 +85,30 @@ pub(crate) struct Ring {
     rows: VecDeque<Row>,
     /// When the newest row came in, by this server's clock.
     came_at: Option<Time>,
+    /// Names that the node used so far.
+    names: BTreeSet<String>,
+    /// Metrics and rows that were not accepted.
+    dropped: u64,
 }
 
 impl Ring {
     /// Takes a summary in; says no to one that makes no sense.
     pub(crate) fn push(&mut self, mut t: Telemetry, now: Time, shared: &Mutex<Interned>) -> bool {
         if t.gpus.len() > MOST_GPUS || t.columns.len() > MOST_COLUMNS || t.host.len() > MOST_HOST {
-            return false;
+            return self.drop_row();
         }
-        if t.columns.iter().any(|name| name.len() > MOST_NAME) {
-            return false;
+        // Names are looked at once: most rows have those of the row before.
+        if *t.columns != *self.gpu_columns
+            && !t.columns.iter().all(|name| self.knows(name, MOST_NAME))
+        {
+            return self.drop_row();
         }
         // Somebody's path may be long: only that figure is left out.
-        t.host.retain(|name, _| name.len() <= MOST_HOST_NAME);
+        let told = t.host.len();
+        if !self.host_columns.iter().eq(t.host.keys()) {
+            t.host.retain(|name, _| self.knows(name, MOST_HOST_NAME));
+        }
+        self.dropped += (told - t.host.len()) as u64;
         let host_changed = !self.host_columns.iter().eq(t.host.keys());
         let gpus_changed = !t.columns.is_empty() && *t.columns != *self.gpu_columns;
         if host_changed || gpus_changed {
@@ -99,7 +124,7 @@ impl Ring {
         }
         let width = self.gpu_columns.len();
         if t.gpus.iter().any(|g| g.len() != width) {
-            return false;
+            return self.drop_row();
         }
         #[allow(clippy::cast_possible_truncation)] // a figure for people and detectors
         let host = t.host.values().map(|v| *v as f32).collect();
@@ -110,6 +135,27 @@ impl Ring {
         self.rows.push_back(Row { at: t.at, heard: now, gpus, host });
         self.came_at = Some(crate::brain::clock());
         true
+    }
+
+    /// Is it one of the node's names, of which it may have so many? A new one has at most so many
+    /// bytes.
+    fn knows(&mut self, name: &str, bytes: usize) -> bool {
+        if self.names.contains(name) {
+            return name.len() <= bytes;
+        }
+        let good = name.len() <= bytes && is_name(name) && self.names.len() < MOST_NAMES;
+        good && self.names.insert(name.to_owned())
+    }
+
+    /// A row is not accepted.
+    pub(crate) fn drop_row(&mut self) -> bool {
+        self.dropped += 1;
+        false
+    }
+
+    /// How many metrics and rows were not accepted since the last call.
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 
     /// When the newest row came in.
@@ -176,5 +222,30 @@ mod tests {
         deep.host.insert(format!("fs./{}", "x".repeat(MOST_HOST_NAME)), 1.0);
         assert!(r.push(deep, Time(1), &names));
         assert_eq!(r.window().unwrap().host_columns[..], ["load".to_string()]);
+    }
+
+    #[test]
+    fn names_that_are_made_up_are_dropped_and_counted() {
+        let names = Mutex::default();
+        let mut r = Ring::default();
+        let mut evil = summary(&["temp"], vec![vec![None]]);
+        evil.host.insert("cpu\u{1b}[2J\u{7}".into(), 1.0);
+        evil.host.insert("fs./a\u{1b}b.free".into(), 1.0);
+        evil.host.insert("fs./données 1.free".into(), 1.0);
+        assert!(r.push(evil, Time(1), &names));
+        let kept = ["fs./données 1.free", "load"].map(String::from);
+        assert_eq!((r.window().unwrap().host_columns[..] == kept, r.take_dropped()), (true, 2));
+        assert!(!r.push(summary(&["te\u{1b}mp"], vec![vec![None]]), Time(1), &names));
+        assert_eq!(r.take_dropped(), 1);
+        // Ever new ones: so many, and the old ones are still accepted.
+        for n in 0..1000 {
+            let mut t = summary(&["temp"], vec![vec![None]]);
+            t.host.extend((0..4).map(|i| (format!("made_up_{}", n * 4 + i), 1.0)));
+            assert!(r.push(t, Time(1), &names));
+        }
+        assert_eq!(r.names.len(), MOST_NAMES);
+        assert_eq!(r.take_dropped(), 4000 - (MOST_NAMES as u64 - 3));
+        assert_eq!(r.window().unwrap().host_columns[..], ["load".to_string()]);
+        assert!(!r.push(summary(&["fresh"], vec![vec![None]]), Time(1), &names));
     }
 }

@@ -45,6 +45,8 @@ pub struct Batch {
     pub entries: Vec<Entry>,
     /// Scripts and environments of jobs: beside the log.
     pub payloads: Vec<(JobId, Vec<u8>)>,
+    /// Those that are not needed any more.
+    pub unneeded: Vec<JobId>,
     /// Secrets to write or delete.
     pub secrets: Vec<SecretWrite>,
 }

@@ -116,6 +116,7 @@ fn an_append_is_all_or_nothing(site: &Site) {
         entries: vec![entry(1), entry(3)],
         payloads: vec![(JobId(1), vec![1])],
         secrets: vec![secret("p", "n", Some(b"x"))],
+        ..Batch::default()
     };
     assert!(s.append(&bad).is_err());
     let stale = Batch { epoch: Epoch(epoch.0 + 1), entries: vec![entry(1)], ..bad };
@@ -320,6 +321,9 @@ fn payloads_and_secrets_are_replaced_and_secrets_deleted(site: &Site) {
     })
     .unwrap();
     assert_eq!(s.payload(JobId(9)).unwrap(), Some(vec![2]), "the last word counts");
+    s.append(&Batch { epoch, unneeded: vec![JobId(9), JobId(10)], ..Batch::default() }).unwrap();
+    assert_eq!(s.payload(JobId(9)).unwrap(), None, "nobody needs it any more");
+    assert!(s.payload(JobId(7)).unwrap().is_some());
     assert_eq!(s.secret("p", "token").unwrap(), None);
     assert_eq!(s.secret("q", "é").unwrap().as_deref(), Some(&b"new"[..]));
     assert_eq!(s.secret("Q", "é").unwrap(), None);

@@ -7283,19 +7283,19 @@ export interface components {
             leader: boolean;
             /**
              * Format: int64
-             * @description Nodes in all.
+             * @description Nodes in all; not shown to tokens that are bound to a project, nor are the next two.
              */
-            nodes: number;
+            nodes?: number | null;
             /**
              * Format: int64
              * @description Nodes whose agent sends no heartbeats.
              */
-            nodes_lost: number;
+            nodes_lost?: number | null;
             /**
              * Format: int64
              * @description Nodes that are ahead of this server: it was restored from an old backup.
              */
-            nodes_protected: number;
+            nodes_protected?: number | null;
             /** @description The name it leads under. */
             server: string;
             /** @description The site's id. */
@@ -8355,6 +8355,13 @@ export interface components {
              * @default null
              */
             secrets_per_project: number | null;
+            /**
+             * Format: int32
+             * @description MiB of scripts and environments that one project may store, those of ended jobs included;
+             *     [`STORED_MIB_PER_PROJECT`] when absent.
+             * @default null
+             */
+            stored_mib_per_project: number | null;
         };
         /**
          * @description What an attempt's end is attributed to.

@@ -163,15 +163,12 @@ async fn server(ctx: &Ctx, unnamed: Option<&Path>) -> Vec<Check> {
                     "see `muster nodes` and the server's own output",
                 ));
             }
-            if info.nodes_protected > 0 {
-                checks.push(warn(
-                    "site",
-                    format!(
-                        "{} nodes are ahead of this server: it was restored from an old backup",
-                        info.nodes_protected
-                    ),
-                    "look at each, then `muster node reconcile NODE`",
-                ));
+            if let Some(n) = info.nodes_protected.filter(|n| *n > 0) {
+                let detail = format!(
+                    "{n} nodes are ahead of this server: it was restored from an old backup"
+                );
+                let fix = "look at each, then `muster node reconcile NODE`";
+                checks.push(warn("site", detail, fix));
             }
         }
         Err(e) => {

@@ -136,6 +136,7 @@ fn everything() -> SitePolicy {
         queued_jobs_per_project: Some(1),
         queued_jobs: Some(1),
         secrets_per_project: Some(1),
+        stored_mib_per_project: Some(1),
         max_time: Some(Span(1)),
     };
     let idle = Idle { warn_after: Some(Span(1)), end_after: Some(Span(1)) };

@@ -45,6 +45,7 @@ impl Run {
                 return Err(Fail::failed(format!("the server made an array of it: {}", a.id)));
             }
         };
+        super::submit::warn(&client, &spec, &job.id).await;
         let ended = attend(&client, job, !ctx.is_table()).await?;
         let Some(job) = ended else { return Ok(INTERRUPTED) };
         if job.state != JobState::Succeeded {

@@ -72,7 +72,7 @@ impl Submit {
 }
 
 /// Only a word of warning, whatever comes of asking: the job is submitted, and its id was said.
-async fn warn(client: &Client, spec: &JobSpec, id: &str) {
+pub(crate) async fn warn(client: &Client, spec: &JobSpec, id: &str) {
     // Work with a limit never runs into a window.
     let timed = spec.time_limit.is_some() && spec.tier != Tier::Reserved;
     if spec.checkpoint.is_none() && timed {

@@ -41,6 +41,8 @@ pub(super) fn submit(
     let user = user_of(&req.actor.name).to_string();
     let count = u32::try_from(r.array.len().max(1)).unwrap_or(u32::MAX);
     let spec = with_lease(admit(&e.state, &project, &user, spec, count)?);
+    let payload_bytes = e.payload_bytes;
+    e.state.refuse_to_store(&project, payload_bytes)?;
     let groups: Arc<[Group]> = r.groups.into();
     e.refuse_impossible(&spec, &project, &groups)?;
     let id = JobId(e.state.next_job.max(1));
@@ -60,6 +62,7 @@ pub(super) fn submit(
         array: r.array,
         held: spec.hold,
         spec,
+        payload_bytes,
     };
     e.emit(Some(&project), event);
     Ok(Answer::Submitted { first: id, count })

@@ -39,6 +39,11 @@ impl EndedJobs {
         }
     }
 
+    /// Those of a project, the one that ended first at the beginning.
+    pub(crate) fn of(&self, project: &ProjectName) -> impl Iterator<Item = (Time, JobId)> + '_ {
+        self.by_project.get(project).into_iter().flatten().copied()
+    }
+
     /// The `n` that leave first: each the oldest of the project that has most left. Whoever ends
     /// jobs by the ten thousand loses its own, and nobody who has fewer loses any.
     pub(crate) fn first_to_leave(&self, n: usize) -> Vec<JobId> {

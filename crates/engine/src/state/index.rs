@@ -5,6 +5,7 @@ use super::State;
 use super::accounts::Accounts;
 use super::backlog::Backlog;
 use super::ended::EndedJobs;
+use super::payloads::StoredPayloads;
 use super::saves::CheckpointDirs;
 use super::waits::{DependencyIndex, Depends};
 use muster_model::ids::{JobId, Seq};
@@ -38,6 +39,8 @@ pub(crate) struct Index {
     pub(crate) backlog: Backlog,
     /// Which jobs save to which directory.
     pub(crate) saves: CheckpointDirs,
+    /// Bytes of what jobs run that are stored, those of ended jobs included.
+    pub(crate) payloads: StoredPayloads,
     /// Ended jobs of each project in the order they ended.
     pub(crate) ended: EndedJobs,
     /// Jobs in the order in which their last attempts ended, also those that go on.
@@ -283,6 +286,7 @@ impl Index {
     pub(crate) fn arrived(&mut self, job: &Job) {
         self.cluster.fleet.arrived(&demand(job));
         self.waits.name(job);
+        self.payloads.add(job);
     }
 
     fn wait(&mut self, state: &State, job: &Job) {

@@ -1,7 +1,8 @@
 //! What a user may have: limits of the site, quotas, and a fair share.
 
 use crate::common::{World, gang, limited, replay};
-use muster_model::command::{Actor, Command, RefusalCode, Request};
+use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
+use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::ids::JobId;
 use muster_model::job::JobState;
 use muster_model::policy::SitePolicy;
@@ -66,6 +67,53 @@ fn held_jobs_count_among_those_that_wait_of_a_project() {
     w.policy(|p| p.limits.queued_jobs_per_user = Some(2));
     w.policy(|p| p.limits.queued_jobs_per_project = None);
     assert!(w.try_as("bob", held).unwrap_err().message.contains("2 jobs of bob wait already"));
+}
+
+/// Submits what runs so many bytes, as the server does.
+fn submit_bytes(w: &mut World, spec: JobSpec, bytes: u64) -> Result<JobId, Refusal> {
+    let actor = Actor { name: "user:ann".into(), role: Role::User, project: None };
+    let command = Command::Submit { spec: Arc::new(spec) };
+    let req = Request { actor, at: w.now, key: None, if_version: None, command };
+    let answer = w.engine.handle_with_payload(&req, bytes);
+    w.tick();
+    answer.map(|a| match a {
+        Answer::Submitted { first, .. } => first,
+        _ => panic!("a submission is answered with a number"),
+    })
+}
+
+#[test]
+fn what_ended_jobs_ran_counts_until_it_is_not_stored_any_more() {
+    const BYTES: u64 = 900 << 10;
+    let mut w = World::new(1, 8);
+    w.project("other");
+    w.policy(|p| p.limits.stored_mib_per_project = Some(2));
+    let held = JobSpec { hold: true, ..gang(1, 8) };
+    let tasks = JobSpec { array: Some("0-1".into()), ..held.clone() };
+    // The tasks of an array share what they run.
+    let first = submit_bytes(&mut w, tasks, BYTES).unwrap();
+    w.ok(Command::Cancel { job: first });
+    w.ok(Command::Cancel { job: JobId(first.0 + 1) });
+    let second = submit_bytes(&mut w, held.clone(), BYTES).unwrap();
+    w.ok(Command::Cancel { job: second });
+    let e = submit_bytes(&mut w, held.clone(), BYTES).unwrap_err();
+    assert_eq!(e.code, RefusalCode::Policy);
+    assert!(e.message.contains("takes 1 MiB of the store"), "{e}");
+    assert!(e.message.contains("the site allows 2 MiB"), "{e}");
+    assert!(e.hint.unwrap().contains("limits.stored_mib_per_project"));
+    let other = JobSpec { project: Some("other".parse().unwrap()), ..held.clone() };
+    submit_bytes(&mut w, other, BYTES).unwrap();
+    // A state that was read from a snapshot counts the same.
+    let body = w.engine.state().to_bytes().unwrap();
+    let read = State::from_bytes(SNAPSHOT_FORMAT, &body).unwrap();
+    w.engine = Engine::new(read, Policy::default());
+    assert!(submit_bytes(&mut w, held.clone(), BYTES).is_err());
+    // After an hour what ended first leaves, with what it ran.
+    w.pass(Span::hours(1));
+    assert_eq!(w.engine.take_unneeded(), [first]);
+    assert!(w.engine.state().jobs.contains_key(&second), "half of the limit is enough");
+    submit_bytes(&mut w, held, BYTES).unwrap();
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::arrays::when;
 use super::{PATIENCE, Site, held, patient, request, site, site_with};
-use crate::{App, HttpConfig, paging, router};
+use crate::{App, HttpConfig, Rate, paging, router};
 use futures::StreamExt as _;
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, JobId};
@@ -35,6 +35,52 @@ async fn an_array_of_many_overlapping_ranges_is_refused_and_makes_nothing() {
     assert!(items(&s.get(&s.user, "/v1/jobs").await.json()).is_empty());
     let got = s.get(&s.user, &format!("/v1/jobs?state={}", ["queued"; 70].join(","))).await;
     assert_eq!((got.status.as_u16(), &got.json()["error"]["field"]), (400, &json!("state")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cancelled_jobs_ran_counts_against_what_a_project_may_store() {
+    let s = site().await;
+    let policy = json!({"policy": {"limits": {"stored_mib_per_project": 1}}});
+    assert_eq!(s.call(&s.admin, "PUT", "/v1/policy", &policy, &[]).await.status, 200);
+    let mut spec = held("large");
+    let env = (0..6).map(|n| (format!("V{n}"), json!("x".repeat(100_000))));
+    spec["run"]["env"] = Value::Object(env.collect());
+    let made = s.post(&s.user, "/v1/jobs", &spec).await;
+    assert_eq!(made.status, 201, "{:?}", made.body);
+    let id = made.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(s.post(&s.user, &format!("/v1/jobs/{id}/cancel"), &json!({})).await.status, 200);
+    for path in ["/v1/jobs?dry_run=true", "/v1/jobs"] {
+        let got = s.post(&s.user, path, &spec).await;
+        assert_eq!(got.error(), "policy", "{path}");
+        let hint = got.json()["error"]["hint"].as_str().unwrap().to_owned();
+        assert!(hint.contains("limits.stored_mib_per_project"), "{hint}");
+    }
+    assert_eq!(s.post(&s.user, "/v1/jobs", &held("small")).await.status, 201);
+    assert_eq!(s.post(&s.other, "/v1/jobs", &spec).await.status, 201, "another project");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn so_many_tasks_are_changed_by_one_token_and_no_more() {
+    let task_changes = Rate { per_second: 0, burst: 100 };
+    let s = site_with(HttpConfig { task_changes, ..patient() }).await;
+    let mut spec = held("sweep");
+    spec["array"] = json!("0-69");
+    let id = s.post(&s.user, "/v1/jobs", &spec).await.json()["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/jobs/{id}");
+    let change = |priority: &str| json!({"priority": priority});
+    let got = s.call(&s.user, "PATCH", &path, &change("low"), &[]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let got = s.call(&s.user, "PATCH", &path, &change("normal"), &[]).await;
+    assert_eq!((got.status.as_u16(), got.error().as_str()), (429, "rate_limited"));
+    assert!(got.header("retry-after").parse::<u64>().unwrap() > 0);
+    let task = format!("{path}_3");
+    let seen = s.get(&s.user, &task).await.json();
+    assert_eq!(seen["spec"]["priority"], "low", "nothing was changed");
+    // One task alone is a request like any other, and so is what others do.
+    let got = s.call(&s.user, "PATCH", &task, &change("normal"), &[]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let got = s.call(&s.admin, "PATCH", &path, &change("normal"), &[]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

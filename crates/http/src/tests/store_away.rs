@@ -143,6 +143,10 @@ async fn the_newest_snapshot_is_named_to_those_who_see_the_whole_site() {
     assert!(said["store"]["snapshot_seq"].as_u64() > Some(0), "{said:#}");
     let tenant = s.get(&s.user, "/v1/server").await.json();
     assert_eq!(tenant["store"]["snapshot_seq"], json!(null), "{tenant:#}");
+    // Nor is the size of the site a tenant's affair.
+    for part in ["nodes", "nodes_lost", "nodes_protected"] {
+        assert!(said[part].is_u64() && tenant.get(part).is_none(), "{part}: {tenant:#}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -75,6 +75,7 @@ pub(crate) fn job(id: JobId, gpus: u32) -> Job {
         spec: JobSpec::default().into(),
         groups: vec![group].into(),
         payload: id,
+        payload_bytes: 0,
         array: None,
         depends: Vec::new().into(),
         state: JobState::Queued,

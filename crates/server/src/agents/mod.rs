@@ -60,6 +60,8 @@ pub struct AgentsConfig {
     pub heartbeat: Span,
     /// How often they send telemetry.
     pub telemetry: Span,
+    /// Rows of a node that are accepted at once; ten times as many as are asked for after that.
+    pub telemetry_burst: u64,
     /// A node that was not heard for this long is lost.
     pub lost_after: Span,
     /// How often the health watch looks at what nodes and ranks reported.
@@ -87,6 +89,7 @@ impl Default for AgentsConfig {
         AgentsConfig {
             heartbeat: Span::secs(10),
             telemetry: Span::secs(10),
+            telemetry_burst: 120,
             lost_after: Span::secs(30),
             watch: Span::secs(1),
             certificate: Span::secs(30 * 24 * 3600),
@@ -124,6 +127,8 @@ struct Inner {
     columns: Mutex<Interned>,
     /// Faults that were not written down one by one.
     folded: AtomicU64,
+    /// Rows and metrics of nodes that were not accepted.
+    unaccepted: AtomicU64,
     beside: lookup_cache::LookupCache,
     fabric: fabric::Exchange,
     /// What nodes are to do, as the log says.
@@ -219,6 +224,7 @@ pub fn serve(
         steps: Mutex::default(),
         columns: Mutex::default(),
         folded: AtomicU64::new(0),
+        unaccepted: AtomicU64::new(0),
         beside: lookup_cache::LookupCache::default(),
         fabric: fabric::Exchange::default(),
         acts: acts::NodeActs::default(),
@@ -314,6 +320,13 @@ impl Agents {
     #[must_use]
     pub fn test_progress(&self, node: &NodeName) -> Option<TestProgress> {
         self.inner.seat(node)?.progress().clone()
+    }
+
+    /// Rows and metrics of nodes that were not accepted since the start: too many, or with names that
+    /// are none.
+    #[must_use]
+    pub fn unaccepted_metrics(&self) -> u64 {
+        self.inner.unaccepted.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Faults that were folded into others or only counted since the start.

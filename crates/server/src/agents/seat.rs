@@ -77,6 +77,8 @@ pub(super) struct NodeEntry {
     stepped: AtomicI64,
     /// How often what it says of itself may change.
     changes: Mutex<Pace>,
+    /// How often it may send a row of metrics.
+    rows: Mutex<Pace>,
 }
 
 impl NodeEntry {
@@ -101,6 +103,11 @@ impl NodeEntry {
     /// How long a change of what the node says of itself has to wait; none: it may be written down.
     pub(super) fn wait_for_change(&self, now: Time) -> Option<Span> {
         lock(&self.changes).wait(now, CHANGE_EVERY, CHANGES)
+    }
+
+    /// Whether a row of metrics is accepted now: `burst` at once, then ten in each `interval`.
+    pub(super) fn may_send_row(&self, now: Time, interval: Span, burst: u64) -> bool {
+        lock(&self.rows).wait(now, Span((interval.0 / 10).max(1)), burst).is_none()
     }
 
     pub(super) fn session(&self) -> Option<Arc<Session>> {

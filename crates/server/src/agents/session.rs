@@ -399,8 +399,16 @@ impl Live {
     }
 
     fn telemetry(&self, t: Telemetry, now: Time) {
+        let config = &self.inner.config;
+        let in_time =
+            self.seat.may_send_row(self.inner.clock(), config.telemetry, config.telemetry_burst);
         let mut ring = self.seat.ring();
-        if !ring.push(t, now, &self.inner.columns) {
+        let accepted = match in_time {
+            true => ring.push(t, now, &self.inner.columns),
+            false => ring.drop_row(),
+        };
+        self.inner.unaccepted.fetch_add(ring.take_dropped(), Ordering::Relaxed);
+        if !accepted {
             tracing::debug!(node = %self.session.node, "telemetry that makes no sense");
             return;
         }

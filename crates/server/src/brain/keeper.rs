@@ -47,6 +47,7 @@ pub(crate) fn run(
             let none = space.lacking(shared.reach.failing());
             full = none.is_some();
             shared.reach.space(none);
+            shared.reach.low(space.low());
         }
         // After a failure only a write says that the store is back, and nobody else may write until then.
         if renewed.elapsed() >= every || (due && shared.reach.failing()) {

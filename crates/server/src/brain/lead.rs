@@ -1,5 +1,6 @@
 //! Takes the lead: lease, load, threads; and the engine's own loop.
 
+use super::reach::Space;
 use super::writer::Round;
 use super::{
     BACKLOG, Brain, BrainCall, BrainConfig, BrainError, Committed, LoadError, Shared, clock,
@@ -42,16 +43,28 @@ const ROUND: usize = 1024;
 /// Rounds that may wait for the disk. Each is a group commit; two keep the disk busy while the
 /// engine decides the next.
 const AHEAD: usize = 2;
+/// The longest time between two looks whether a full disk has space.
+const FULL_EVERY: Duration = Duration::from_secs(8);
 /// What the log could not take is told to it again after this.
 const AGAIN: Duration = Duration::from_millis(500);
 
 impl Brain {
     /// Waits for the lease, loads the log and starts to decide. Blocks: call it from a thread
-    /// that may. `standby` is told who leads while this server waits.
+    /// that may. `standby` is told who leads while this server waits. Waits for free space, too,
+    /// while the store's disk is full.
     ///
     /// # Errors
     /// [`StartError`] when the store, the log or the key cannot be used.
-    pub fn lead(config: &BrainConfig, standby: impl FnMut(&str)) -> Result<Brain, StartError> {
+    pub fn lead(config: &BrainConfig, mut standby: impl FnMut(&str)) -> Result<Brain, StartError> {
+        let space = Space::of(&config.store);
+        let attempt = || match space.lacking(false) {
+            Some(detail) => Err(StoreError::Full { detail }.into()),
+            None => Brain::try_lead(config, &mut standby),
+        };
+        outlast_full_disk(attempt, std::thread::sleep)
+    }
+
+    fn try_lead(config: &BrainConfig, standby: &mut dyn FnMut(&str)) -> Result<Brain, StartError> {
         let seal = Arc::new(SealKey::load_or_create(&config.seal_key)?);
         let mut store = config.open()?;
         // Before the lease: a damaged store is not written to, and a long log must not cost the
@@ -213,6 +226,27 @@ fn renew_until(config: &BrainConfig, epoch: Epoch, done: &Receiver<()>) {
         if let Err(e) = renewed {
             tracing::warn!(error = %e, "the lease could not be renewed while the log is loaded");
         }
+    }
+}
+
+/// Tries until the disk has space: whoever frees some need not start the server again. What is
+/// wrong otherwise is for somebody to look at, and ends the start.
+pub(super) fn outlast_full_disk<T>(
+    mut attempt: impl FnMut() -> Result<T, StartError>,
+    mut pause: impl FnMut(Duration),
+) -> Result<T, StartError> {
+    let mut wait = Duration::from_secs(1);
+    loop {
+        let e = match attempt() {
+            Err(
+                StartError::Store(e @ StoreError::Full { .. })
+                | StartError::Load(LoadError::Store(e @ StoreError::Full { .. })),
+            ) => e,
+            other => return other,
+        };
+        tracing::error!(error = %e, "the server cannot start yet; trying again in {wait:?}");
+        pause(wait);
+        wait = (wait * 2).min(FULL_EVERY);
     }
 }
 
@@ -384,6 +418,7 @@ impl LeadState<'_> {
             trace::cycled(&span, &round.records, round.replies.len());
             drop(span);
             round.touched = self.engine.take_touched();
+            round.unneeded = self.engine.take_unneeded();
             if round.records.is_empty() && round.replies.is_empty() {
                 continue;
             }
@@ -424,35 +459,37 @@ impl LeadState<'_> {
         let _decides = trace::decide(&span).entered();
         self.shared.stats.requests.fetch_add(1, Ordering::Relaxed);
         let before = self.engine.seq();
-        let result = self.engine.handle(&request);
+        let payload = attach.payload.as_ref().map(serde_json::to_vec).transpose();
+        let payload = match payload {
+            Ok(payload) => payload,
+            Err(e) => {
+                round.replies.push((reply, Err(BrainError::Unavailable(e.to_string()))));
+                return;
+            }
+        };
+        let bytes = payload.as_ref().map_or(0, |p| attach.bytes.max(p.len() as u64));
+        let result = self.engine.handle_with_payload(&request, bytes);
         let seq = self.engine.seq();
         let answer = result.map_err(BrainError::Refused).and_then(|answer| {
             // A repeat that changed nothing carries nothing.
             if seq > before {
-                self.attach(&answer, attach, round)?;
+                if let (Some(payload), Answer::Submitted { first, .. }) = (payload, &answer) {
+                    round.payloads.push((*first, payload));
+                }
+                self.attach(attach, round)?;
             }
             Ok(Committed { answer, seq })
         });
         round.replies.push((reply, answer));
     }
 
-    fn attach(
-        &self,
-        answer: &Answer,
-        attach: super::Attach,
-        round: &mut Round,
-    ) -> Result<(), BrainError> {
-        let broken = |e: String| BrainError::Unavailable(e);
-        if let (Some(run), Answer::Submitted { first, .. }) = (&attach.payload, answer) {
-            let bytes = serde_json::to_vec(run).map_err(|e| broken(e.to_string()))?;
-            round.payloads.push((*first, bytes));
-        }
+    fn attach(&self, attach: super::Attach, round: &mut Round) -> Result<(), BrainError> {
         if let Some((project, name, value)) = attach.secret {
             let label = secret_label(project.as_str(), name.as_str());
             let value = value
                 .map(|v| self.shared.seal.seal(v.as_bytes(), &label))
                 .transpose()
-                .map_err(|e| broken(e.to_string()))?;
+                .map_err(|e| BrainError::Unavailable(e.to_string()))?;
             let (project, name) = (project.to_string(), name.to_string());
             round.secrets.push(SecretWrite { project, name, value });
         }

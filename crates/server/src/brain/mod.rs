@@ -87,6 +87,8 @@ impl BrainConfig {
 pub struct Attach {
     /// What a submitted job runs.
     pub payload: Option<RunSpec>,
+    /// Bytes of the request as it was sent; at least those of the payload are counted.
+    pub bytes: u64,
     /// A secret's new value; none deletes it.
     pub secret: Option<(ProjectName, Label, Option<String>)>,
 }
@@ -314,6 +316,12 @@ impl Brain {
             return Some(CannotWrite::plain("this server does not lead (yet)"));
         }
         self.shared.reach.cannot_write(patience)
+    }
+
+    /// Why no jobs are accepted of those who are no operators, although the log can be written.
+    #[must_use]
+    pub fn refuses_submissions(&self) -> Option<CannotWrite> {
+        self.shared.reach.low_space()
     }
 
     /// Does this server decide?

@@ -37,6 +37,7 @@ impl CannotWrite {
 }
 
 const FULL: &str = "the store's disk is full";
+const LOW: &str = "the store's disk is almost full";
 const SILENT: &str = "the store does not answer";
 const RELOADING: &str = "the store failed and the log is being read again";
 
@@ -50,6 +51,8 @@ struct StoreWriteState {
     failed: Option<(Instant, CannotWrite)>,
     /// There is no free space on the store's disk.
     full: Option<String>,
+    /// So much is left on the store's disk, where that is less than the reserve.
+    low: Option<u64>,
     /// The engine has thrown its memory away and reads the log.
     reloading: bool,
 }
@@ -114,6 +117,22 @@ impl StoreAvailability {
         self.seen().full = none;
     }
 
+    /// Whether less than the reserve is left on the disk, and how much.
+    pub(crate) fn low(&self, left: Option<u64>) {
+        self.seen().low = left;
+    }
+
+    /// Why no more jobs are to be accepted; none while there is more than the reserve.
+    pub(crate) fn low_space(&self) -> Option<CannotWrite> {
+        let left = self.seen().low? >> 20;
+        let reason = format!(
+            "{LOW}: {left} MiB are free, and the last {} MiB are reserved for operators and for \
+             what runs; free space on it",
+            RESERVE >> 20
+        );
+        Some(CannotWrite { summary: LOW, reason })
+    }
+
     /// Something failed since the store last took a write.
     pub(crate) fn failing(&self) -> bool {
         let seen = self.seen();
@@ -147,12 +166,16 @@ const SPACE: usize = 512 * 1024;
 const ENOUGH: u64 = 1 << 30;
 /// The same for files that can still be made.
 const ENOUGH_FILES: u64 = 16;
+/// With less than this left, jobs are accepted of operators alone: what runs must still be
+/// recorded, and whoever cancels, drains or revokes must still be able to.
+const RESERVE: u64 = 256 << 20;
 
 /// Finds out whether the disk of an embedded store has free space, before a write needs it.
 pub(crate) struct Space {
     /// What is written to see whether it fits.
     probe: Option<PathBuf>,
     enough: u64,
+    reserve: u64,
 }
 
 impl Space {
@@ -166,7 +189,7 @@ impl Space {
             }
             StoreUrl::Postgres(_) => None,
         };
-        Space { probe, enough: ENOUGH }
+        Space { probe, enough: ENOUGH, reserve: RESERVE }
     }
 
     /// What the system says when there is none. `failing`: something could not be written.
@@ -183,15 +206,24 @@ impl Space {
         write(path).err().filter(full).map(|e| e.to_string())
     }
 
+    /// How many bytes are left, where that is less than the reserve.
+    pub(crate) fn low(&self) -> Option<u64> {
+        free_on(self.probe.as_deref()?).map(|(left, _)| left).filter(|left| *left < self.reserve)
+    }
+
     /// Whether the system says that there is plenty; not when it says nothing.
     fn is_ample(&self, path: &Path) -> bool {
-        let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        rustix::fs::statvfs(dir).is_ok_and(|disk| {
-            let bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
-            // Some file systems do not count files.
-            bytes >= self.enough && (disk.f_files == 0 || disk.f_favail >= ENOUGH_FILES)
-        })
+        free_on(path).is_some_and(|(bytes, files)| bytes >= self.enough && files >= ENOUGH_FILES)
     }
+}
+
+/// How many bytes are free on the disk of a file, and how many files can still be made.
+fn free_on(path: &Path) -> Option<(u64, u64)> {
+    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let disk = rustix::fs::statvfs(dir).ok()?;
+    // Some file systems do not count files.
+    let files = if disk.f_files == 0 { u64::MAX } else { disk.f_favail };
+    Some((disk.f_bavail.saturating_mul(disk.f_frsize), files))
 }
 
 fn is_there(path: &Path) -> bool {
@@ -276,6 +308,22 @@ mod tests {
         assert!(reach.cannot_write(LONG).is_some(), "a small write says nothing about a large one");
         reach.space(None);
         assert!(reach.cannot_write(LONG).is_none());
+    }
+
+    #[test]
+    fn the_last_space_is_not_for_new_jobs() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut space = Space::of(&StoreUrl::Sqlite(dir.path().join("muster.db")));
+        space.reserve = u64::MAX;
+        let reach = StoreAvailability::default();
+        reach.low(space.low());
+        let why = reach.low_space().expect("less than the reserve is left");
+        assert_eq!(why.summary, LOW);
+        assert!(why.reason.contains("256 MiB are reserved"), "{}", why.reason);
+        assert_eq!(reach.cannot_write(LONG), None, "everything else is still written");
+        space.reserve = 0;
+        reach.low(space.low());
+        assert_eq!(reach.low_space(), None);
     }
 
     #[test]

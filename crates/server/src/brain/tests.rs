@@ -1,6 +1,6 @@
 //! What a start refuses, what a stop leaves, what a restore changes, and who waits for whom.
 
-use super::lead::{StartError, acquire_lead, still_standby};
+use super::lead::{StartError, acquire_lead, outlast_full_disk, still_standby};
 use super::{Brain, BrainConfig, LoadError};
 use muster_model::command::{Answer, Command};
 use muster_model::event::Event;
@@ -253,6 +253,30 @@ fn a_standby_outlasts_a_store_that_is_away_and_nothing_worse() {
 
 fn away() -> StoreError {
     StoreError::Unavailable { detail: "the database restarts".into(), outcome_unknown: true }
+}
+
+#[test]
+fn a_start_waits_for_a_full_disk_and_for_nothing_else() {
+    let full = || StoreError::Full { detail: "no space left on device".into() };
+    let (mut tries, mut waited) = (0, Vec::new());
+    let led = outlast_full_disk(
+        || {
+            tries += 1;
+            match tries {
+                6 => Ok("led"),
+                n if n % 2 == 0 => Err(StartError::Load(LoadError::Store(full()))),
+                _ => Err(StartError::Store(full())),
+            }
+        },
+        |wait| waited.push(wait.as_secs()),
+    );
+    assert_eq!(led.unwrap(), "led");
+    assert_eq!(waited, [1, 2, 4, 8, 8]);
+    let ended = outlast_full_disk::<()>(
+        || Err(StartError::Store(away())),
+        |_| panic!("nobody frees space for this"),
+    );
+    assert!(ended.is_err());
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub(crate) struct Round {
     pub(crate) generation: u64,
     pub(crate) records: Vec<Record>,
     pub(crate) payloads: Vec<(JobId, Vec<u8>)>,
+    pub(crate) unneeded: Vec<JobId>,
     pub(crate) secrets: Vec<SecretWrite>,
     pub(crate) touched: Vec<NodeName>,
     pub(crate) replies: Vec<Reply>,
@@ -71,6 +72,7 @@ pub(crate) fn run(
 fn merge(into: &mut Round, mut next: Round) {
     into.records.append(&mut next.records);
     into.payloads.append(&mut next.payloads);
+    into.unneeded.append(&mut next.unneeded);
     into.secrets.append(&mut next.secrets);
     into.touched.append(&mut next.touched);
     into.replies.append(&mut next.replies);
@@ -103,6 +105,7 @@ fn commit(
         epoch,
         entries,
         payloads: std::mem::take(&mut round.payloads),
+        unneeded: std::mem::take(&mut round.unneeded),
         secrets: std::mem::take(&mut round.secrets),
     };
     let span = crate::trace::commit(batch.entries.len(), round.replies.len());

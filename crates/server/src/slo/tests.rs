@@ -123,7 +123,7 @@ impl Kit {
         let command = Command::SetSecret { project, name };
         let Command::SetSecret { project, name } = command.clone() else { return };
         let attach =
-            Attach { payload: None, secret: Some((project, name, Some(value.to_owned()))) };
+            Attach { secret: Some((project, name, Some(value.to_owned()))), ..Attach::default() };
         let (actor, at) = (Actor::system(), self.brain.now());
         let request = Request { actor, at, key: None, if_version: None, command };
         self.brain.call(request, attach).await.unwrap();

@@ -392,6 +392,7 @@ static LIMITS: Table = table(
         key("queued_jobs_per_project", Kind::Count),
         key("queued_jobs", Kind::Count),
         key("secrets_per_project", Kind::Count),
+        key("stored_mib_per_project", Kind::Count),
         key("max_time", Kind::Span),
     ],
 );

@@ -31,6 +31,7 @@ fn policy() -> p::SitePolicy {
             queued_jobs_per_project: Some(1),
             queued_jobs: Some(1),
             secrets_per_project: Some(1),
+            stored_mib_per_project: Some(1),
             max_time: Some(Span::hours(1)),
         },
         idle: p::Idle { warn_after: Some(Span::hours(1)), end_after: Some(Span::hours(2)) },

@@ -253,6 +253,15 @@ fn write_side_tables(tx: &mut Transaction<'_>, batch: &Batch) -> Result<(), Stor
         )
         .map_err(fail)?;
     }
+    if !batch.unneeded.is_empty() {
+        let jobs = batch.unneeded.iter().map(|j| db_int(j.0));
+        let jobs = jobs.collect::<Result<Vec<_>, StoreError>>()?;
+        tx.execute_typed(
+            "DELETE FROM payloads WHERE job = ANY($1)",
+            &[(&jobs, Type::INT8_ARRAY)],
+        )
+        .map_err(fail)?;
+    }
     for s in &batch.secrets {
         match &s.value {
             Some(value) => Db(tx).insert_secret(&s.project, &s.name, value)?,

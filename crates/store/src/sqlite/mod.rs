@@ -327,6 +327,12 @@ impl Store for SqliteStore {
         for (job, body) in &batch.payloads {
             db.insert_payload(*job, body)?;
         }
+        for job in &batch.unneeded {
+            let id = db_int(job.0)?;
+            tx.prepare_cached("DELETE FROM payloads WHERE job = ?1")
+                .and_then(|mut q| q.execute([id]))
+                .map_err(fail)?;
+        }
         for s in &batch.secrets {
             match &s.value {
                 Some(value) => db.insert_secret(&s.project, &s.name, value)?,

@@ -269,6 +269,7 @@ pub fn filled(store: &mut dyn Store) -> Epoch {
             entries: (61..=100).map(entry).collect(),
             payloads: vec![(JobId(7), b"#!/bin/sh\n".to_vec()), (JobId(9), vec![0, 255, 10])],
             secrets: vec![secret("p", "token", Some(b"sealed")), secret("q", "é", Some(b"\0\xff"))],
+            ..Batch::default()
         })
         .unwrap();
     store.put_snapshot(epoch, &snapshot(40)).unwrap();

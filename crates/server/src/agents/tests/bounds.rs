@@ -2,7 +2,8 @@
 
 use super::kit::{Site, node, script, site, spec};
 use crate::agents::checkpoints::{BURST, EVERY};
-use muster_link::messages::{FromAgent, FromServer, Hello, ProgressReport};
+use crate::agents::seat::NodeEntry;
+use muster_link::messages::{FromAgent, FromServer, Hello, ProgressReport, Telemetry};
 use muster_model::command::Observed;
 use muster_model::event::{Event, Record};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
@@ -41,6 +42,29 @@ async fn what_a_node_says_of_an_end_is_cut_before_it_is_written() {
         }
     }
     assert_eq!(told, 1);
+}
+
+#[test]
+fn a_node_that_sends_rows_without_end_has_most_of_them_dropped() {
+    let (seat, start) = (NodeEntry::default(), Time(1_000_000));
+    let accepted = |at: Time| seat.may_send_row(at, Span::secs(10), 120);
+    let first = (0..1_671).filter(|_| accepted(start)).count();
+    let later = (0..1_671).filter(|_| accepted(start + Span::secs(10))).count();
+    assert_eq!((first, later), (120, 10));
+}
+
+#[tokio::test]
+async fn names_that_a_terminal_would_obey_are_not_taken_from_a_node() {
+    let s = site().await;
+    let (_a, mut line) = s.idle("n1").await;
+    let host = [("load".to_owned(), 1.0), ("x\u{1b}[2J\u{7}".to_owned(), 1.0)].into();
+    let row = Telemetry { at: Time(5), columns: Vec::new(), gpus: Vec::new(), host };
+    line.say(FromAgent::Telemetry(Box::new(row))).await;
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    line.hear().await;
+    let seen = s.agents.telemetry(&node("n1")).unwrap();
+    assert_eq!(seen.host_columns[..], ["load".to_owned()]);
+    assert_eq!(s.agents.unaccepted_metrics(), 1);
 }
 
 /// Something in a hello that is more than any node has to say.

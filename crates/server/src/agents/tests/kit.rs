@@ -73,7 +73,10 @@ async fn listen(
     keeper: &LogKeeper,
     newcomers: usize,
 ) -> (Agents, String) {
-    let config = AgentsConfig { lost_after: LOST_AFTER, newcomers, ..AgentsConfig::default() };
+    // Rows come here as fast as a test sends them.
+    let telemetry_burst = 1_000_000;
+    let lost_after = LOST_AFTER;
+    let config = AgentsConfig { lost_after, newcomers, telemetry_burst, ..AgentsConfig::default() };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap().to_string();
     let agents = serve(listener, brain.clone(), authority.clone(), keeper.clone(), config).unwrap();
@@ -223,7 +226,7 @@ impl Site {
                 epoch: self.brain.epoch(),
                 entries: engine.take().iter().map(entry).collect(),
                 payloads: vec![(job, serde_json::to_vec(&run).unwrap())],
-                secrets: Vec::new(),
+                ..muster_store::Batch::default()
             };
             match store.append(&batch) {
                 Ok(()) => return job,
