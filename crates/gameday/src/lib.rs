@@ -120,10 +120,9 @@ impl Run {
             let Some(d) = all.iter().find(|d| d.name == name) else {
                 let names: Vec<&str> = all.iter().map(|d| d.name).collect();
                 let near = closest(name, &names).map(|n| format!("did you mean `{n}`? "));
-                return Err(Fail::new(NOT_FOUND, format!("there is no drill `{name}`")).hint(format!(
-                    "{}`muster gameday list` shows them",
-                    near.unwrap_or_default()
-                )));
+                return Err(Fail::new(NOT_FOUND, format!("there is no drill `{name}`")).hint(
+                    format!("{}`muster gameday list` shows them", near.unwrap_or_default()),
+                ));
             };
             chosen.push(d);
         }

@@ -108,7 +108,8 @@ mod tests {
             made_up: true,
         };
         let (who, other) = (account(200_001), account(200_002));
-        let dir = tempfile::tempdir().unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let dir = tempfile::Builder::new().permissions(private).tempdir().unwrap();
         assert!(of(dir.path()).is_none());
         let own = make(dir.path()).unwrap();
         assert_eq!(of(dir.path()).as_ref(), Some(&own));

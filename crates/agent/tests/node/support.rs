@@ -191,7 +191,9 @@ pub(crate) fn open_dir() -> tempfile::TempDir {
 }
 
 fn new_dir() -> Arc<tempfile::TempDir> {
-    Arc::new(tempfile::tempdir().unwrap())
+    // As an agent makes its own.
+    let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    Arc::new(tempfile::Builder::new().permissions(own).tempdir().unwrap())
 }
 
 impl Drop for Bench {

@@ -256,11 +256,8 @@ fn write_side_tables(tx: &mut Transaction<'_>, batch: &Batch) -> Result<(), Stor
     if !batch.unneeded.is_empty() {
         let jobs = batch.unneeded.iter().map(|j| db_int(j.0));
         let jobs = jobs.collect::<Result<Vec<_>, StoreError>>()?;
-        tx.execute_typed(
-            "DELETE FROM payloads WHERE job = ANY($1)",
-            &[(&jobs, Type::INT8_ARRAY)],
-        )
-        .map_err(fail)?;
+        tx.execute_typed("DELETE FROM payloads WHERE job = ANY($1)", &[(&jobs, Type::INT8_ARRAY)])
+            .map_err(fail)?;
     }
     for s in &batch.secrets {
         match &s.value {
