@@ -151,7 +151,12 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let loud: Vec<&Condition> =
         g.all.iter().zip(&quiet).filter(|(_, q)| q.is_none()).map(|(c, _)| *c).collect();
     let heard = if loud.is_empty() { &g.all } else { &loud };
-    let urgency = heard.iter().map(|c| c.urgency).max().unwrap_or(Urgency::Ticket);
+    let most = heard.iter().map(|c| c.urgency).max().unwrap_or(Urgency::Ticket);
+    // Whoever was paged has not answered yet: the page stays one until they do, or until it is over.
+    // Only a silence for what paged makes it less before.
+    let hushed = g.all.iter().zip(&quiet).any(|(c, q)| q.is_some() && c.urgency > most);
+    let unanswered = before.filter(|a| a.acknowledged.is_none() && !hushed);
+    let urgency = unanswered.map_or(most, |a| a.urgency.max(most));
     let silence = quiet.iter().flatten().min().filter(|_| loud.is_empty());
     let mut members: BTreeSet<&Entity> = g.all.iter().map(|c| &c.entity).collect();
     members.remove(&g.cause);
