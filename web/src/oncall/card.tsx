@@ -175,11 +175,8 @@ function Evidence({ of: c }: { of: Cause }) {
             <State word={f.severity} /> {f.title || f.kind} <Where entity={f.entity} />{' '}
             <span className="dim">
               finding {f.id}, opened <Ago at={f.opened_at} />
-              {f.count > 1 && (
-                <>
-                  , seen {f.count} times, last <Ago at={f.last_seen} />
-                </>
-              )}
+              {f.count > 1 ? `, seen ${f.count} times, last ` : ', seen '}
+              <Ago at={f.last_seen} />
             </span>
             <ul className="evidence">
               {(f.evidence ?? []).slice(0, SHOWN).map((line) => (

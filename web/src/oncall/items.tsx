@@ -226,11 +226,8 @@ export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Findin
         {!f.node && !f.job && <span className="dim">{f.entity}</span>}
         <span className="dim">
           opened <Ago at={f.opened_at} />
-          {f.count > 1 && (
-            <>
-              , seen {f.count} times, last <Ago at={f.last_seen} />
-            </>
-          )}
+          {f.count > 1 ? `, seen ${f.count} times, last ` : ', seen '}
+          <Ago at={f.last_seen} />
         </span>
         {whole && (
           <Link to="/runbooks" search={{ mode: f.kind, node: f.node ?? undefined, finding: f.id }}>
