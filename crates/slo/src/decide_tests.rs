@@ -347,6 +347,21 @@ fn an_answer_stops_passing_on_until_it_becomes_worse() {
 }
 
 #[test]
+fn the_alert_of_an_incident_began_when_the_incident_did() {
+    let mut w = World::new();
+    let mut leaf = condition("incident:9", Topic::Incident, "leaf-lost", "leaf:l/7", Urgency::Page);
+    leaf.since = at(100);
+    let old = Condition {
+        since: T0 - Span::hours(48),
+        parent: Some("incident:9".to_owned()),
+        ..finding(1, "node:n7-1", Urgency::Ticket)
+    };
+    w.see(at(200), &[leaf, old]);
+    let all: Vec<Time> = w.open.values().map(|a| a.since).collect();
+    assert_eq!(all, [at(100)]);
+}
+
+#[test]
 fn a_page_that_nobody_acknowledged_stays_a_page() {
     let mut w = World::new();
     let (page, ticket) =

@@ -363,7 +363,7 @@ export function CauseCard({
         <span>{title}</span>
         <Where entity={c.entity} />
         <span className="dim">
-          since <Ago at={c.since} />
+          began <Ago at={c.since} />
         </span>
       </h3>
       {c.title && c.alerts.length === 0 && c.incidents.length > 0 && <p>{tidy(c.summary)}</p>}
@@ -378,7 +378,8 @@ export function CauseCard({
                 Incident {i.id}
               </Link>{' '}
               <span className="dim">
-                {i.cause}, {count(i.count, 'finding')}, opened <Ago at={i.opened_at} />;{' '}
+                {i.cause}, {count(i.count, 'finding')}, began <Ago at={i.began_at} />, opened{' '}
+                <Ago at={i.opened_at} />;{' '}
                 {i.owner ? `assigned to ${i.owner.replace(/^user:/, '')}` : 'not assigned'}
               </span>
             </li>

@@ -144,10 +144,13 @@ function Impact({ made }: { made: Made }) {
     <Panel title="Impact">
       <dl className="facts item">
         <Fact word="Began">
-          <Ago at={made.incident.began_at} />, detected {span(m.seconds_to_detect * 1000)} later
+          <Ago at={made.incident.began_at} />
+        </Fact>
+        <Fact word="Opened">
+          <Ago at={made.incident.opened_at} />, {span(m.seconds_to_detect * 1000)} after it began
         </Fact>
         <Fact word="Duration">{span(m.seconds * 1000)}</Fact>
-        <Fact word="GPU-hours lost">{(m.gpu_milli_hours / 1000).toFixed(1)}</Fact>
+        <Fact word="GPU-hours out of service">{(m.gpu_milli_hours / 1000).toFixed(1)}</Fact>
         <Fact word="Nodes">{m.nodes.length}</Fact>
         <Fact word="Jobs interrupted">
           {m.jobs.length === 0 && 'none'}

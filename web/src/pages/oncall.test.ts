@@ -239,7 +239,7 @@ test('what is acknowledged, silenced or escalated says so', () => {
 });
 
 test('an incident is assigned and closed from its card', () => {
-  const incident = { id: '9', cause: 'leaf:l', count: 8, opened_at: day, owner: null };
+  const incident = { id: '9', cause: 'leaf:l', count: 8, began_at: day, opened_at: day, owner: null };
   const quiet = { ...cause, id: 'incident:9', alerts: [], pending: [], remediations: [] };
   const of = (owner: string | null) => show(operator, [{ ...quiet, incidents: [{ ...incident, owner }] }]);
   expect(of(null)).toContain('not assigned');

@@ -179,7 +179,7 @@ fn draft(r: &IncidentRecord, wanted: u32) -> String {
         ("severity", i.severity.word().to_owned()),
         ("owner", owner.to_owned()),
         ("began", i.began_at.to_string()),
-        ("known", format!("{} ({} s later)", i.opened_at, m.seconds_to_detect)),
+        ("opened", format!("{} ({} s after it began)", i.opened_at, m.seconds_to_detect)),
         ("ended", ended),
         ("lasted", Span(m.seconds * 1000).to_string()),
     ] {
@@ -188,7 +188,7 @@ fn draft(r: &IncidentRecord, wanted: u32) -> String {
     let _ = writeln!(out, "\n## Impact\n");
     let _ = writeln!(
         out,
-        "- {} nodes, {}.{:03} GPU-hours in which they could not work",
+        "- {} nodes, {}.{:03} GPU-hours out of service",
         m.nodes.len(),
         m.gpu_milli_hours / 1000,
         m.gpu_milli_hours % 1000
