@@ -150,6 +150,7 @@ function Impact({ made }: { made: Made }) {
           <Ago at={made.incident.opened_at} />, {span(m.seconds_to_detect * 1000)} after it began
         </Fact>
         <Fact word="Duration">{span(m.seconds * 1000)}</Fact>
+        <Fact word="GPU-hours of work lost">{((m.lost_gpu_milli_hours ?? 0) / 1000).toFixed(1)}</Fact>
         <Fact word="GPU-hours out of service">{(m.gpu_milli_hours / 1000).toFixed(1)}</Fact>
         <Fact word="Nodes">{m.nodes.length}</Fact>
         <Fact word="Jobs interrupted">
