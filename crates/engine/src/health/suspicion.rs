@@ -111,8 +111,12 @@ impl Engine {
             self.close_finding(f, &why, true);
         }
         for i in incidents {
-            self.emit(None, Event::IncidentClosed { id: i.id, why: why.clone() });
-            self.incident_over(i.id);
+            // It ended with the finding where that was the last of it.
+            let now = self.state.health.incidents.get(&i.id);
+            if now.is_some_and(|i| i.closed.is_none()) {
+                self.emit(None, Event::IncidentClosed { id: i.id, why: why.clone() });
+                self.incident_over(i.id);
+            }
             // Its nodes were left alone for the job: each is looked after for itself again.
             let book = &self.state.health;
             let open = |f: &&u64| book.findings.get(f).is_some_and(|f| f.closed.is_none());
