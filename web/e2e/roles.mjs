@@ -52,7 +52,7 @@ const ROLES = {
 const CONTROLS = {
   submits: /^(Submit( a job| again)?|Clone|Hold|Release|Requeue|Cancel|Step by step|Run automatically)$/,
   operates: anyOf(
-    'Approve.*|Acknowledge|Silence|Stop|Resume|Assign( to me)?|Dry run|Test the network',
+    'Approve.*|Acknowledge|Silence|Stop|Resume|Assign( to me)?|Unassign|Dry run|Test the network',
     'Cordon|Uncordon|Drain|Undrain|Qualify|Simulate',
     'New (reservation|maintenance window|silence)|(End|Delete)( .+)?',
   ),

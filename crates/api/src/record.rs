@@ -52,8 +52,13 @@ pub struct IncidentImpact {
     pub seconds_to_detect: u64,
     /// Nodes that are part of it.
     pub nodes: Vec<String>,
-    /// GPU-hours in which they could not work, in thousandths.
+    /// GPU-hours in which they were out of service, in thousandths. It grows until they are back or the
+    /// incident ends.
     pub gpu_milli_hours: u64,
+    /// GPU-hours of work that the interrupted attempts lost, in thousandths: the sum of `lost` in the
+    /// reports of their jobs. It is final once those attempts have ended.
+    #[serde(default)]
+    pub lost_gpu_milli_hours: u64,
     /// Jobs that were interrupted.
     pub jobs: Vec<u64>,
     /// Projects they belong to: whom to notify.

@@ -161,7 +161,7 @@ impl Remediation {
             node: node.to_string(),
             gpu: *gpu,
             action: *action,
-            action_text: action.words().into(),
+            action_text: remediation.words().into(),
             step_index: *step_index,
             mode: *mode,
             leave: *leave,

@@ -248,7 +248,7 @@ pub const MODES: &[ModeEntry] = &[
         false_alarm: "the job waits longer between attempts",
         runbook: "Read its output, then fix or cancel it: after five crashes in a row a breaker holds it, and it fails when no retry is left." },
     ModeEntry { code: FailureMode::NODE_KILLER.code(), title: "A job takes healthy nodes down one after another", class: Application, severity: Critical,
-        detector: "several nodes that failed under the same job",
+        detector: "several nodes that failed under the same job and have no other cause",
         steps: &[Watch], leave: Now, drill: "node-killer",
         false_alarm: "the job is held until somebody inspects it",
         runbook: "Run it on one node that nothing else needs." },

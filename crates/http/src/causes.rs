@@ -80,12 +80,15 @@ fn severity(g: &CauseGroup<'_>) -> Option<Severity> {
 }
 
 fn since(g: &CauseGroup<'_>) -> Time {
+    // An incident has one beginning, wherever it is shown.
+    if let Some(began) = g.incidents.iter().map(|i| i.began_at).min() {
+        return began;
+    }
     let alerts = g.alerts.iter().map(|a| a.since);
-    let incidents = g.incidents.iter().map(|i| i.began_at);
     let findings = g.findings.iter().map(|f| f.seen.first_seen);
     let remediations = g.remediations.iter().map(|r| r.at);
     let breakers = g.breakers.iter().map(|b| b.since);
-    let all = alerts.chain(incidents).chain(findings).chain(remediations).chain(breakers);
+    let all = alerts.chain(findings).chain(remediations).chain(breakers);
     all.min().unwrap_or(Time(0))
 }
 
@@ -339,6 +342,19 @@ mod tests {
             g.remediations.clear();
             assert_eq!(lead(&g).0, a.kind);
         }
+    }
+
+    #[test]
+    fn a_cause_with_an_incident_began_when_the_incident_did() {
+        let old = finding(1, "thermal", "gpu:n1/3", Severity::Critical);
+        let incident: muster_model::finding::Incident = serde_json::from_value(json!({
+            "id": 9, "cause": "leaf:l", "kind": "leaf-loss", "severity": "critical",
+            "summary": "s", "began_at": 500, "opened_at": 900, "findings": [1], "count": 1}))
+        .unwrap();
+        let mut g = CauseGroup { findings: vec![&old], ..CauseGroup::default() };
+        assert_eq!(since(&g), Time(0));
+        g.incidents = vec![&incident];
+        assert_eq!(since(&g), Time(500));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::parts::{Part, Parts, millionths};
 use muster_model::job::{Job, Verdict};
 use muster_model::slo::all_work_counts;
 use muster_model::units::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One attempt, with the wait before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +72,16 @@ pub struct Goodput {
     pub estimated: bool,
     /// Each attempt.
     pub attempts: Vec<AttemptParts>,
+}
+
+impl Goodput {
+    /// Work of some attempts that was thrown away, in GPU-microseconds: what the report of the job
+    /// shows as lost for each of them.
+    #[must_use]
+    pub fn lost_by(&self, attempts: &BTreeSet<u32>) -> u128 {
+        let theirs = self.attempts.iter().filter(|a| attempts.contains(&a.no));
+        theirs.map(|a| a.gpu.get(Part::Lost)).sum()
+    }
 }
 
 /// What was heard of an attempt beside the log.

@@ -10,7 +10,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, JobState, StopReason, Verdict};
 use muster_model::units::{Span, Time};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const H: u64 = 3_600;
 const JOB: JobId = JobId(7);
@@ -104,6 +104,9 @@ fn an_eventful_life_by_hand() {
     assert_eq!(g.goodput, Some((productive / held * 1e6) as u32));
     assert_eq!(g.verdicts, BTreeMap::from([("infrastructure", 1), ("success", 1)]));
     assert_eq!(g.gpu.total(), u128::from(g.wall.0) * 16_000);
+    // 16 GPUs lost half an hour, all of it under the first attempt.
+    let lost = |no: u32| g.lost_by(&BTreeSet::from([no]));
+    assert_eq!((lost(1), lost(2)), (u128::from(H / 2) * 16_000_000, 0));
 }
 
 #[test]

@@ -32,7 +32,8 @@ pub enum HeldBy {
     /// Ranks of it from before a restore, which still run. It ends when they are gone, and by
     /// nobody's decision before.
     LostRanks,
-    /// The control plane, because nodes failed under it. It ends when somebody has looked.
+    /// The control plane, because nodes failed under it. It ends when somebody has looked, or when
+    /// the nodes turn out to have failed for another cause.
     Suspicion,
 }
 

@@ -227,6 +227,14 @@ impl Qualification {
         self.checks.iter().filter_map(one).collect()
     }
 
+    /// The GPU that every check that failed is about, if it is one.
+    #[must_use]
+    pub fn failed_gpu(&self) -> Option<u32> {
+        let mut failed = self.checks.iter().filter(|c| c.outcome == Outcome::Failed);
+        let gpu = failed.next()?.gpu?;
+        failed.all(|c| c.gpu == Some(gpu)).then_some(gpu)
+    }
+
     /// The first check that failed, in words.
     #[must_use]
     pub fn first_failure(&self) -> Option<String> {
@@ -340,5 +348,6 @@ mod tests {
         };
         let told = q.first_failure().unwrap();
         assert_eq!(told, "gemm-bf16 of GPU 3 is 512 TFLOP/s, not 640");
+        assert_eq!(q.failed_gpu(), Some(3));
     }
 }

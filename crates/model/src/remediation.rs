@@ -242,6 +242,15 @@ pub struct Remediation {
 }
 
 impl Remediation {
+    /// What people read for it, as an instruction; the GPU is named with the node.
+    #[must_use]
+    pub fn words(&self) -> &'static str {
+        match (self.action, self.gpu) {
+            (Action::Replace, Some(_)) => "have the GPU replaced",
+            (action, _) => action.words(),
+        }
+    }
+
     /// Is approval all that it lacks? What was approved and is on hold for another reason is not
     /// pending.
     #[must_use]

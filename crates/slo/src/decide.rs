@@ -151,7 +151,12 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let loud: Vec<&Condition> =
         g.all.iter().zip(&quiet).filter(|(_, q)| q.is_none()).map(|(c, _)| *c).collect();
     let heard = if loud.is_empty() { &g.all } else { &loud };
-    let urgency = heard.iter().map(|c| c.urgency).max().unwrap_or(Urgency::Ticket);
+    let most = heard.iter().map(|c| c.urgency).max().unwrap_or(Urgency::Ticket);
+    // Whoever was paged has not answered yet: the page stays one until they do, or until it is over.
+    // Only a silence for what paged makes it less before.
+    let hushed = g.all.iter().zip(&quiet).any(|(c, q)| q.is_some() && c.urgency > most);
+    let unanswered = before.filter(|a| a.acknowledged.is_none() && !hushed);
+    let urgency = unanswered.map_or(most, |a| a.urgency.max(most));
     let silence = quiet.iter().flatten().min().filter(|_| loud.is_empty());
     let mut members: BTreeSet<&Entity> = g.all.iter().map(|c| &c.entity).collect();
     members.remove(&g.cause);
@@ -161,6 +166,8 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let joined = before.is_some_and(|a| heard.iter().any(|c| is_news(a, c)));
     let acknowledged = before.and_then(|a| a.acknowledged.clone()).filter(|_| !worse && !joined);
     let raised_at = before.map_or(now, |a| a.raised_at);
+    // An incident has one beginning, wherever it is shown: what else is in its alert may be older.
+    let began = (g.lead.topic == Topic::Incident).then_some(g.lead.since);
     let since_all = g.all.iter().map(|c| c.since).min().unwrap_or(now);
     let mut affected: BTreeMap<JobId, u32> = BTreeMap::new();
     for (job, gpus) in g.all.iter().flat_map(|c| &c.affected) {
@@ -191,7 +198,7 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
         gpus,
         members: members.into_iter().take(MEMBERS_MAX).cloned().collect(),
         // Of an alert that goes on, the beginning stays when its first condition is over.
-        since: before.map_or(since_all, |a| a.since.min(since_all)),
+        since: began.unwrap_or(before.map_or(since_all, |a| a.since.min(since_all))),
         raised_at,
         changed_at: now,
         loud_since: match silence {

@@ -347,6 +347,58 @@ fn an_answer_stops_passing_on_until_it_becomes_worse() {
 }
 
 #[test]
+fn the_alert_of_an_incident_began_when_the_incident_did() {
+    let mut w = World::new();
+    let mut leaf = condition("incident:9", Topic::Incident, "leaf-lost", "leaf:l/7", Urgency::Page);
+    leaf.since = at(100);
+    let old = Condition {
+        since: T0 - Span::hours(48),
+        parent: Some("incident:9".to_owned()),
+        ..finding(1, "node:n7-1", Urgency::Ticket)
+    };
+    w.see(at(200), &[leaf, old]);
+    let all: Vec<Time> = w.open.values().map(|a| a.since).collect();
+    assert_eq!(all, [at(100)]);
+}
+
+#[test]
+fn a_page_that_nobody_acknowledged_stays_a_page() {
+    let mut w = World::new();
+    let (page, ticket) =
+        (finding(1, "node:n1-1", Urgency::Page), finding(1, "node:n1-1", Urgency::Ticket));
+    let is = |w: &World| w.open["node:n1-1"].urgency;
+    w.see(at(0), std::slice::from_ref(&page));
+    // A remediation is under way, a spare is free again: nobody has answered the page for that.
+    assert_eq!(w.see(at(300), std::slice::from_ref(&ticket)), vec![]);
+    assert_eq!(is(&w), Urgency::Page);
+    let a = w.open.get_mut("node:n1-1").unwrap();
+    a.acknowledged = Some(Acknowledgement { by: "ann".into(), at: at(400), note: String::new() });
+    a.state = AlertState::Acknowledged;
+    w.see(at(500), std::slice::from_ref(&ticket));
+    assert_eq!(is(&w), Urgency::Ticket);
+    assert_eq!(w.open["node:n1-1"].state, AlertState::Acknowledged);
+}
+
+#[test]
+fn a_silence_for_what_paged_leaves_the_ticket() {
+    let mut w = World::new();
+    let both = [finding(1, "gpu:n1-1/0", Urgency::Page), finding(2, "node:n1-1", Urgency::Ticket)];
+    w.see(at(0), &both);
+    assert_eq!(w.pages(), 1);
+    w.silences = vec![Silence {
+        name: "known".parse().unwrap(),
+        matcher: Matcher { urgency: Some(Urgency::Page), ..Matcher::default() },
+        start: at(10),
+        length: Span::secs(100),
+        every: None,
+        by: "ann".to_owned(),
+        why: "it is known".to_owned(),
+    }];
+    w.see(at(20), &both);
+    assert_eq!((w.open.len(), w.pages()), (1, 0));
+}
+
+#[test]
 fn members_are_bounded_and_still_counted() {
     let mut w = World::new();
     let mut all: Vec<Condition> =

@@ -4321,11 +4321,18 @@ export interface components {
         IncidentImpact: {
             /**
              * Format: int64
-             * @description GPU-hours in which they could not work, in thousandths.
+             * @description GPU-hours in which they were out of service, in thousandths. It grows until they are back or the
+             *     incident ends.
              */
             gpu_milli_hours: number;
             /** @description Jobs that were interrupted. */
             jobs: number[];
+            /**
+             * Format: int64
+             * @description GPU-hours of work that the interrupted attempts lost, in thousandths: the sum of `lost` in the
+             *     reports of their jobs. It is final once those attempts have ended.
+             */
+            lost_gpu_milli_hours?: number;
             /** @description Nodes that are part of it. */
             nodes: string[];
             /**

@@ -116,7 +116,7 @@ function Listed({ ids, more }: { ids: string[]; more: number }) {
           'Incident',
           'State',
           num('Duration', 'from its first signal to its end, or until now'),
-          num('GPU-hours', 'GPU-hours in which its nodes could not work'),
+          num('GPU-hours', 'GPU-hours in which its nodes were out of service'),
           num('Jobs'),
         ]}
       >

@@ -1,9 +1,15 @@
 import { expect, test } from 'vitest';
-import { LIMIT, offers } from './offers';
+import { LIMIT, offers, stateWord } from './offers';
 
 const user = { submits: true, operates: false };
 const operator = { submits: true, operates: true };
 const viewer = { submits: false, operates: false };
+
+test('a job that is held is called held', () => {
+  expect(stateWord({ state: 'queued', held: 'user:ann' })).toBe('held');
+  expect(stateWord({ state: 'queued', held: null })).toBe('queued');
+  expect(stateWord({ state: 'cancelled', held: 'user:ann' })).toBe('cancelled');
+});
 
 test('only what the role and the state allow is offered', () => {
   expect(offers({ state: 'queued', held: null }, user)).toEqual(['hold', 'limit', 'clone', 'cancel']);

@@ -8,6 +8,10 @@ export type Offer = 'release' | 'hold' | 'limit' | 'requeue' | 'again' | 'clone'
 
 export const ended = (j: Pick<Job, 'state'>) => ['succeeded', 'failed', 'cancelled'].includes(j.state);
 
+/** The state of a job as people read it, the same word everywhere: one that is held does not queue. */
+export const stateWord = (j: { state: string; held?: string | null }) =>
+  j.state === 'queued' && j.held ? 'held' : j.state;
+
 /** In the order of the buttons. What the server would refuse is not among them. */
 export function offers(
   j: Pick<Job, 'state' | 'held'>,

@@ -1,5 +1,7 @@
+import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { api, once } from '../api/client';
+import { whoami } from '../queries';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { useAsked } from '../ui/asked';
@@ -165,13 +167,16 @@ export function useAlertActions() {
   return { acknowledge, silence, escalate, busy };
 }
 
-function OwnerField({ onChange }: { onChange: (owner: string) => void }) {
-  const [owner, setOwner] = useState('');
+/** Who an incident is assigned to. Nobody is chosen by `Unassign` alone, so that an empty field is refused. */
+export function OwnerField({ owner: old, onChange }: { owner: string; onChange: (owner: string) => void }) {
+  const [owner, setOwner] = useState(old);
   return (
     <label className="stack">
-      Owner, such as user:ann (empty: nobody)
+      Owner, such as user:ann
       <input
         value={owner}
+        required
+        pattern=".*\S.*"
         maxLength={128}
         autoComplete="off"
         onChange={(e) => {
@@ -183,22 +188,29 @@ function OwnerField({ onChange }: { onChange: (owner: string) => void }) {
   );
 }
 
-/** Assign an incident, or close it. */
+/** What may be done about who has an incident. */
+export function assignments(owner: string | null | undefined, me: string | undefined) {
+  return { take: me !== undefined && owner !== me, release: Boolean(owner) };
+}
+
+/** Assign an incident, end that, or close it. */
 export function useIncidentActions() {
   const ask = useAsk();
   const { asked, act, busy } = useAsked();
+  const me = useQuery(whoami()).data?.name;
   const params = (id: string) => ({ path: { id }, header: once() });
   const take = (id: string) =>
     act(
       () => api.POST('/v1/incidents/{id}/own', { params: params(id), body: { owner: null, release: false } }),
       `Incident ${id} is assigned to you`,
     );
-  const assign = async (id: string) => {
-    let owner = '';
+  const assign = async (id: string, old: string | null | undefined) => {
+    let owner = old ?? '';
     const yes = await ask({
       title: `Assign incident ${id}`,
       text: (
         <OwnerField
+          owner={owner}
           onChange={(o) => {
             owner = o;
           }}
@@ -206,13 +218,23 @@ export function useIncidentActions() {
       ),
       act: 'Assign',
     });
-    if (yes === null) return;
-    const body = { owner: owner || null, release: owner === '' };
+    if (yes === null || owner === '') return;
     await act(
-      () => api.POST('/v1/incidents/{id}/own', { params: params(id), body }),
-      owner ? `Incident ${id} is assigned to ${owner}` : `Incident ${id} is assigned to nobody`,
+      () => api.POST('/v1/incidents/{id}/own', { params: params(id), body: { owner, release: false } }),
+      `Incident ${id} is assigned to ${owner}`,
     );
   };
+  const release = (id: string, owner: string | null | undefined) =>
+    asked(
+      {
+        title: `Unassign incident ${id}`,
+        text: `It is assigned to ${(owner ?? 'nobody').replace(/^user:/, '')}. Nobody is responsible for it afterwards.`,
+        act: 'Unassign',
+        risky: true,
+      },
+      () => api.POST('/v1/incidents/{id}/own', { params: params(id), body: { owner: null, release: true } }),
+      `Incident ${id} is assigned to nobody`,
+    );
   const close = (id: string) =>
     asked(
       {
@@ -225,5 +247,5 @@ export function useIncidentActions() {
       (reason) => api.POST('/v1/incidents/{id}/close', { params: params(id), body: { reason } }),
       `Incident ${id} is closed`,
     );
-  return { take, assign, close, busy };
+  return { me, take, assign, release, close, busy };
 }

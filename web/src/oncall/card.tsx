@@ -3,7 +3,7 @@ import { useId } from 'react';
 import { useRights } from '../rights';
 import { JobLink, NodeLink } from '../ui/links';
 import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
-import { useAlertActions, useApprove, useIncidentActions } from './actions';
+import { assignments, useAlertActions, useApprove, useIncidentActions } from './actions';
 import {
   type Alert,
   type Cause,
@@ -15,7 +15,7 @@ import {
   runbookSearch,
   where,
 } from './causes';
-import { isPending, stepWords, Until, useRemediationActions, whyWords } from './items';
+import { isPending, stepWords, Until, undoWord, useRemediationActions, whyWords } from './items';
 
 /** So many of each are listed on a card; the rest is counted. */
 const SHOWN = 4;
@@ -73,11 +73,11 @@ function Remediation({ of: c }: { of: Cause }) {
             {where(r)}
           </Link>{' '}
           <span className="dim">
-            (step {r.step_index + 1}, since <Ago at={r.since} />
+            (remediation step {r.step_index + 1}, since <Ago at={r.since} />
             {r.approved && `, approved by ${r.approved.replace(/^user:/, '')}`})
           </span>
           {whyWords(r) && `: ${whyWords(r)}`}
-          <Until remediation={r} brief />
+          <Until remediation={r} brief paged={c.urgency === 'page'} />
         </li>
       ))}
       {all.length > SHOWN && <li className="dim">{count(all.length - SHOWN, 'more remediation')}</li>}
@@ -178,11 +178,8 @@ function Evidence({ of: c }: { of: Cause }) {
             <State word={f.severity} /> {f.title || f.kind} <Where entity={f.entity} />{' '}
             <span className="dim">
               finding {f.id}, opened <Ago at={f.opened_at} />
-              {f.count > 1 && (
-                <>
-                  , seen {f.count} times, last <Ago at={f.last_seen} />
-                </>
-              )}
+              {f.count > 1 ? `, seen ${f.count} times, last ` : ', seen '}
+              <Ago at={f.last_seen} />
             </span>
             <ul className="evidence">
               {(f.evidence ?? []).slice(0, SHOWN).map((line) => (
@@ -250,9 +247,19 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
         )}
         {c.incidents.map((i) => (
           <span key={i.id} className="actions">
-            <button type="button" disabled={off} onClick={() => void incidents.assign(i.id)}>
+            <button type="button" disabled={off} onClick={() => void incidents.assign(i.id, i.owner)}>
               Assign incident {i.id}
             </button>
+            {i.owner && assignments(i.owner, incidents.me).take && (
+              <button type="button" disabled={off} onClick={() => void incidents.take(i.id)}>
+                Assign incident {i.id} to me
+              </button>
+            )}
+            {assignments(i.owner, incidents.me).release && (
+              <button type="button" disabled={off} onClick={() => void incidents.release(i.id, i.owner)}>
+                Unassign incident {i.id}
+              </button>
+            )}
             <button type="button" className="risky" disabled={off} onClick={() => void incidents.close(i.id)}>
               Close incident {i.id}
             </button>
@@ -266,7 +273,7 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
               </button>
             )}
             <button type="button" disabled={off} onClick={() => void remediations.undo(r)}>
-              Undo on {where(r)}
+              {undoWord(r)} on {where(r)}
             </button>
           </span>
         ))}
@@ -359,7 +366,7 @@ export function CauseCard({
         <span>{title}</span>
         <Where entity={c.entity} />
         <span className="dim">
-          since <Ago at={c.since} />
+          began <Ago at={c.since} />
         </span>
       </h3>
       {c.title && c.alerts.length === 0 && c.incidents.length > 0 && <p>{tidy(c.summary)}</p>}
@@ -374,7 +381,8 @@ export function CauseCard({
                 Incident {i.id}
               </Link>{' '}
               <span className="dim">
-                {i.cause}, {count(i.count, 'finding')}, opened <Ago at={i.opened_at} />;{' '}
+                {i.cause}, {count(i.count, 'finding')}, began <Ago at={i.began_at} />, opened{' '}
+                <Ago at={i.opened_at} />;{' '}
                 {i.owner ? `assigned to ${i.owner.replace(/^user:/, '')}` : 'not assigned'}
               </span>
             </li>

@@ -20,6 +20,9 @@ const STEPS: Record<string, string> = {
   probation: 'on probation',
 };
 
+/** Of what was approved by nobody yet nothing was done: it is withdrawn, and the node serves again. */
+export const undoWord = (r: Remediation) => (isPending(r) ? 'Withdraw' : 'Undo');
+
 /** What happens at the end of a step's time. Approval stays pending however long it takes. */
 const ENDS: Partial<Record<Remediation['step'], [ahead: string, past: string]>> = {
   approval: [
@@ -98,14 +101,14 @@ export function useRemediationActions() {
   const undo = async (r: Remediation) =>
     asked(
       {
-        title: `Undo: ${r.action_text} on ${where(r)}`,
+        title: `${undoWord(r)}: ${r.action_text} on ${where(r)}`,
         text: undoWords(await critical(r.node)),
-        act: 'Undo',
+        act: undoWord(r),
         risky: true,
         reason: 'needed',
       },
       (reason) => api.POST('/v1/remediations/{id}/undo', { ...path(r), body: { reason } }),
-      `Undone on ${where(r)}`,
+      `${isPending(r) ? 'Withdrawn' : 'Undone'} on ${where(r)}`,
     );
   return { deny, undo, busy };
 }
@@ -136,7 +139,7 @@ function RemediationButtons({ remediation }: { remediation: Remediation }) {
         </>
       )}
       <button type="button" disabled={off} onClick={() => void undo(remediation)}>
-        Undo
+        {undoWord(remediation)}
       </button>
     </div>
   );
@@ -150,14 +153,26 @@ export function useReached(): boolean {
   return useQuery(receivers()).data?.items.length !== 0;
 }
 
-/** When the time of a step runs out, and what then. `brief`: the list around it says whom that reaches. */
-export function Until({ remediation: r, brief }: { remediation: Remediation; brief?: boolean }) {
+/**
+ * When the time of a step runs out, and what then. `brief`: the list around it says whom that reaches. `paged`: its cause
+ * has paged already.
+ */
+export function Until({
+  remediation: r,
+  brief,
+  paged,
+}: {
+  remediation: Remediation;
+  brief?: boolean;
+  paged?: boolean;
+}) {
   const reached = useReached();
   const words = ENDS[r.step];
   if (!r.until || !words) return null;
+  const said = words[Date.parse(r.until) > Date.now() ? 0 : 1];
   return (
     <p className="dim">
-      {words[Date.parse(r.until) > Date.now() ? 0 : 1]} <Ago at={r.until} />
+      {paged ? said.replace('a page', 'another page') : said} <Ago at={r.until} />
       {r.step === 'approval' && !reached && !brief && `; ${UNREACHED}`}
     </p>
   );
@@ -211,11 +226,8 @@ export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Findin
         {!f.node && !f.job && <span className="dim">{f.entity}</span>}
         <span className="dim">
           opened <Ago at={f.opened_at} />
-          {f.count > 1 && (
-            <>
-              , seen {f.count} times, last <Ago at={f.last_seen} />
-            </>
-          )}
+          {f.count > 1 ? `, seen ${f.count} times, last ` : ', seen '}
+          <Ago at={f.last_seen} />
         </span>
         {whole && (
           <Link to="/runbooks" search={{ mode: f.kind, node: f.node ?? undefined, finding: f.id }}>

@@ -4,6 +4,7 @@ import { useMemo } from 'react';
 import type { Schemas } from '../api/client';
 import { APART_WORDS, along, apartColours, beside, range, slowShare, type Values } from '../debug/heat';
 import { HeatMap, type Row } from '../debug/heat-map';
+import { stateWord } from '../jobs/offers';
 import { job as jobQuery, jobTelemetry } from '../queries';
 import { Chart, type Line, type Mark } from '../ui/chart';
 import { Choice } from '../ui/choice';
@@ -44,7 +45,7 @@ export function DebugPage() {
       }
       about={
         <>
-          {job.data && <State word={job.data.state} />}
+          {job.data && <State word={stateWord(job.data)} />}
           {query.data && <Reach of={query.data} />}
         </>
       }

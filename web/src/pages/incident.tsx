@@ -3,7 +3,7 @@ import { Link, useParams } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { api, once, type Schemas, stream } from '../api/client';
 import { saveBlob } from '../jobs/files';
-import { useIncidentActions } from '../oncall/actions';
+import { assignments, useIncidentActions } from '../oncall/actions';
 import { incidentRecord } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
@@ -72,11 +72,12 @@ function Timeline({ made }: { made: Made }) {
 function Actions({ made }: { made: Made }) {
   const { act, busy } = useAct();
   const { operates } = useRights();
-  const { take, assign, close, busy: changing } = useIncidentActions();
+  const { me, take, assign, release, close, busy: changing } = useIncidentActions();
   const i = made.incident;
   const node = made.impact.nodes[0];
   const open = i.state === 'open';
   const off = busy || changing;
+  const can = assignments(i.owner, me);
   return (
     <Panel title="Actions">
       <div className="item">
@@ -87,16 +88,26 @@ function Actions({ made }: { made: Made }) {
               Runbook {name}
             </Link>
           ))}
-          {operates && open && !i.owner && (
-            <button type="button" className="main" disabled={off} onClick={() => void take(i.id)}>
+          {operates && open && can.take && (
+            <button
+              type="button"
+              className={i.owner ? undefined : 'main'}
+              disabled={off}
+              onClick={() => void take(i.id)}
+            >
               Assign to me
             </button>
           )}
           {operates && open && (
             <>
-              <button type="button" disabled={off} onClick={() => void assign(i.id)}>
+              <button type="button" disabled={off} onClick={() => void assign(i.id, i.owner)}>
                 Assign
               </button>
+              {can.release && (
+                <button type="button" disabled={off} onClick={() => void release(i.id, i.owner)}>
+                  Unassign
+                </button>
+              )}
               <button type="button" className="risky" disabled={off} onClick={() => void close(i.id)}>
                 Close
               </button>
@@ -133,10 +144,14 @@ function Impact({ made }: { made: Made }) {
     <Panel title="Impact">
       <dl className="facts item">
         <Fact word="Began">
-          <Ago at={made.incident.began_at} />, detected {span(m.seconds_to_detect * 1000)} later
+          <Ago at={made.incident.began_at} />
+        </Fact>
+        <Fact word="Opened">
+          <Ago at={made.incident.opened_at} />, {span(m.seconds_to_detect * 1000)} after it began
         </Fact>
         <Fact word="Duration">{span(m.seconds * 1000)}</Fact>
-        <Fact word="GPU-hours lost">{(m.gpu_milli_hours / 1000).toFixed(1)}</Fact>
+        <Fact word="GPU-hours of work lost">{((m.lost_gpu_milli_hours ?? 0) / 1000).toFixed(1)}</Fact>
+        <Fact word="GPU-hours out of service">{(m.gpu_milli_hours / 1000).toFixed(1)}</Fact>
         <Fact word="Nodes">{m.nodes.length}</Fact>
         <Fact word="Jobs interrupted">
           {m.jobs.length === 0 && 'none'}

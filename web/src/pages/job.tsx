@@ -4,7 +4,7 @@ import type { Schemas } from '../api/client';
 import { History } from '../history/section';
 import { Actions } from '../jobs/actions';
 import { JobLog } from '../jobs/log';
-import { ended } from '../jobs/offers';
+import { ended, stateWord } from '../jobs/offers';
 import { JobSpecPanel } from '../jobs/spec';
 import { explain, job as jobQuery } from '../queries';
 import { useRights } from '../rights';
@@ -43,7 +43,7 @@ function Shown({ job: j }: { job: Job }) {
         <h1>
           Job {j.id} {j.name}
         </h1>
-        <State word={j.state} />
+        <State word={stateWord(j)} />
         {/* Why it waits has a panel of its own below. */}
         {(j.state !== 'queued' || j.held) && <span className="dim">{whereOrWhy(j)}</span>}
         {(j.attempt || j.past.length > 0) && (

@@ -20,6 +20,7 @@ import {
   withField,
 } from '../jobs/filters';
 import { Gantt } from '../jobs/gantt-view';
+import { stateWord } from '../jobs/offers';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { jobs, projects } from '../queries';
@@ -296,7 +297,7 @@ export function JobsPage() {
                 <Link to="/jobs/$id" params={{ id: job.id }} className="grid-row">
                   <span>{job.id}</span>
                   <span className="cut">{job.name}</span>
-                  <State word={job.state} />
+                  <State word={stateWord(job)} />
                   {chosen.map(([name]) => (
                     <Cell key={name} job={job} column={name} />
                   ))}

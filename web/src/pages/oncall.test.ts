@@ -29,6 +29,7 @@ vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => conne
 
 const { FleetContext } = await import('../live/context');
 const { lastEnded, OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
+const { assignments, OwnerField } = await import('../oncall/actions');
 const { withNode } = await import('./runbooks');
 
 type Me = Schemas['WhoAmI'];
@@ -166,7 +167,7 @@ test('one card says everything about a cause, and has one primary action', () =>
     'pending approval',
     'reset the GPU',
     'the policy asks for approval',
-    '(step 1, since',
+    '(remediation step 1, since',
     'Affected jobs: ',
     '7 train',
     'of project team-a',
@@ -219,7 +220,8 @@ test('the alert about what is pending approves all of it', () => {
 test('what is pending says when its time runs out', () => {
   const until = (at: string) => show(operator, [{ ...cause, remediations: [{ ...remediation, until: at }] }]);
   const ahead = until(new Date(Date.now() + 3.5 * 3_600_000).toISOString());
-  expect(ahead).toContain('stays pending until somebody decides; a page is raised');
+  // The card is a page already: it is not announced as one to come.
+  expect(ahead).toContain('stays pending until somebody decides; another page is raised');
   expect(ahead.match(/no receiver is set up \(muster routing\): it reaches nobody/g)).toHaveLength(1);
   expect(ahead).toMatch(/>in 3 h</);
   expect(until('2020-01-31T00:00:00Z')).toContain('Undecided for too long');
@@ -237,14 +239,37 @@ test('what is acknowledged, silenced or escalated says so', () => {
 });
 
 test('an incident is assigned and closed from its card', () => {
-  const incident = { id: '9', cause: 'leaf:l', count: 8, opened_at: day, owner: null };
+  const incident = { id: '9', cause: 'leaf:l', count: 8, began_at: day, opened_at: day, owner: null };
   const quiet = { ...cause, id: 'incident:9', alerts: [], pending: [], remediations: [] };
   const of = (owner: string | null) => show(operator, [{ ...quiet, incidents: [{ ...incident, owner }] }]);
   expect(of(null)).toContain('not assigned');
   expect(of(null)).toMatch(/class="main"[^>]*>Assign to me</);
   expect(of(null)).toContain('Close incident 9');
   expect(of('user:ann')).toContain('assigned to ann');
-  expect(of('user:ann')).not.toContain('Assign to me');
+  expect(of('user:ann')).not.toContain('>Assign to me<');
+  // What belongs to somebody else can be taken over or ended, each by its own button.
+  expect(of('user:ann')).toContain('Assign incident 9 to me');
+  expect(of('user:ann')).toContain('Unassign incident 9');
+  expect(of(null)).not.toContain('Unassign');
+  expect(of(operator.name)).not.toContain('Assign incident 9 to me');
+});
+
+test('the field of an owner has the owner, and is not sent empty', () => {
+  const field = renderToStaticMarkup(createElement(OwnerField, { owner: 'user:mara', onChange: () => {} }));
+  expect(field).toContain('value="user:mara"');
+  expect(field).toMatch(/<input[^>]* required=""/);
+  expect(assignments('user:mara', 'user:mara')).toEqual({ take: false, release: true });
+  expect(assignments('user:mara', 'user:ann')).toEqual({ take: true, release: true });
+  expect(assignments(null, 'user:ann')).toEqual({ take: true, release: false });
+});
+
+test('what is pending is denied or withdrawn, not undone', () => {
+  const text = show(operator, [cause]);
+  expect(text).toContain('Deny on n1');
+  expect(text).toContain('Withdraw on n1');
+  expect(text).not.toContain('Undo on');
+  const acting = { ...remediation, step: 'acting', approved: 'user:ann' };
+  expect(show(operator, [{ ...cause, pending: [], remediations: [acting] }])).toContain('Undo on n1');
 });
 
 test('a stale page says from when it is, and nothing on it can be pressed that changes something', () => {

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { Schemas } from '../api/client';
 import { gang } from '../jobs/filters';
+import { stateWord } from '../jobs/offers';
 import { whereOrWhy } from '../pages/jobs';
 import { Ago, Since, State, tidy, Word } from '../ui/parts';
 import { BASIS_TEXT } from '../words';
@@ -16,7 +17,7 @@ function Title({ job: j }: { job: Job }) {
       <Link to="/jobs/$id" params={{ id: j.id }}>
         {j.id} {j.name}
       </Link>
-      <State word={j.state === 'queued' && j.held ? 'held' : j.state} />
+      <State word={stateWord(j)} />
     </>
   );
 }

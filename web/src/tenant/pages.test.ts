@@ -136,7 +136,8 @@ function show(what: ComponentType, me: Me, more: Known = []): string {
 
 const lists = (user: string | null, running: object[], waiting: object[], over: object[]): Known => [
   [['work', ON_NODES, user], { items: running, cursor: null }],
-  [['work', 'queued', user], { items: waiting, cursor: null }],
+  [['work', 'queued', user], { items: waiting.filter((j) => !('held' in j && j.held)), cursor: null }],
+  [['work', 'held', user], { items: waiting.filter((j) => 'held' in j && j.held), cursor: null }],
   [['work', 'ended', user], { items: over, cursor: null }],
 ];
 
@@ -186,6 +187,9 @@ test('a job that waits says why and when it starts, one that ended why and what 
   const held = show(WorkPage, tenant, lists('ann', [], [{ ...job, held: 'user:ann' }], []));
   expect(held).toContain('after somebody releases it');
   expect(held).toContain('No job of yours runs');
+  // It is counted apart from what waits.
+  expect(held).toContain('No job of yours waits');
+  expect(held).toContain('>Held<');
 });
 
 test('the address chooses the jobs of the whole project', () => {

@@ -13,8 +13,13 @@ export const workJobs = (state: string, user: string | undefined) =>
   queryOptions({
     queryKey: ['work', state, user ?? null],
     queryFn: async () =>
-      must(await api.GET('/v1/jobs', { params: { query: { state, user, limit: LISTED } } })),
-    refetchInterval: state === 'queued' ? EVERY : false,
+      must(
+        await api.GET('/v1/jobs', {
+          // What is held is counted apart, as quotas do.
+          params: { query: { state, user, held: state === 'queued' ? false : undefined, limit: LISTED } },
+        }),
+      ),
+    refetchInterval: state === 'queued' || state === 'held' ? EVERY : false,
   });
 
 /** Why a job waits. Apart from that of its own page, which is read more often. */

@@ -52,8 +52,9 @@ function Work({ project }: { project: string }) {
   const user = all ? undefined : me;
   const running = useQuery(workJobs(ON_NODES, user));
   const waiting = useQuery(workJobs('queued', user));
+  const held = useQuery(workJobs('held', user));
   const over = useQuery(workJobs('ended', user));
-  const none = [running, waiting, over].every((q) => q.data?.items.length === 0);
+  const none = [running, waiting, held, over].every((q) => q.data?.items.length === 0);
   const whose = all ? project : 'yours';
   return (
     <Page
@@ -101,6 +102,15 @@ function Work({ project }: { project: string }) {
                 empty={<Empty title={`No job of ${whose} waits`} />}
                 row={(j) => <WaitingJob key={j.id} job={j} submits={submits} />}
               />
+              {held.data?.items.length !== 0 && (
+                <List
+                  title="Held"
+                  query={held}
+                  search={{ state: 'held', user }}
+                  empty={null}
+                  row={(j) => <WaitingJob key={j.id} job={j} submits={submits} />}
+                />
+              )}
               <List
                 title="Ended lately"
                 query={over}

@@ -96,8 +96,11 @@ fn record_text(r: &IncidentRecord, now: Time, on: bool) -> String {
     let m = &r.impact;
     f.section("Impact", on);
     f.line("Lasted", output::time::length(muster_model::units::Span(m.seconds * 1000)));
-    f.line("Detected in", format!("{} s", m.seconds_to_detect));
-    f.line("GPU-hours", format!("{}.{:03}", m.gpu_milli_hours / 1000, m.gpu_milli_hours % 1000));
+    f.line("Opened after", format!("{} s", m.seconds_to_detect));
+    let (whole, part) = (m.gpu_milli_hours / 1000, m.gpu_milli_hours % 1000);
+    f.line("GPU-hours out of service", format!("{whole}.{part:03}"));
+    let (whole, part) = (m.lost_gpu_milli_hours / 1000, m.lost_gpu_milli_hours % 1000);
+    f.line("GPU-hours of work lost", format!("{whole}.{part:03}"));
     f.line("Nodes", m.nodes.join(", "));
     let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
     f.line("Jobs", jobs.join(", "));

@@ -8,8 +8,6 @@ use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
-use muster_model::hold::{HeldBy, Hold};
-use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::remediation::{Action, RemediationOutcome, RemediationStep};
 use muster_model::units::Span;
@@ -133,6 +131,9 @@ impl Engine {
     }
 
     fn common_cause(&mut self, c: Common) {
+        if self.is_explained_without(&c) {
+            return;
+        }
         let book = &self.state.health;
         let open = |f: &&u64| book.findings.get(f).is_some_and(|f| f.closed.is_none());
         let known = book.open_incidents().find(|i| i.cause == c.cause && i.kind == c.kind);
@@ -214,7 +215,7 @@ impl Engine {
 
     /// Nothing else is done about these any more: what was left alone is looked after. What has a
     /// remediation keeps it, and what was decided about one stays.
-    fn reconsider_findings(&mut self, findings: &[u64]) {
+    pub(super) fn reconsider_findings(&mut self, findings: &[u64]) {
         for id in findings {
             let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
             let last = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
@@ -309,49 +310,10 @@ impl Engine {
             && i.kind != FailureMode::NODE_KILLER
             && self.is_dealt_with(&i.cause)
     }
-
-    /// A job under which many more nodes failed than its size and time explain.
-    pub(crate) fn maybe_killer(&mut self, id: JobId) {
-        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
-        let nodes = job.unhealthy_nodes.len() as u64;
-        if nodes < 3 {
-            return;
-        }
-        let gang = job.groups.iter().map(|g| u64::from(g.nodes)).sum::<u64>().max(1);
-        let days_milli =
-            self.state.now.since(job.started_at.unwrap_or(job.submitted_at)).0 / 86_400 + 1;
-        let rate = u64::from(self.state.policy.reliability.failures_per_million_node_days);
-        // Failures that were to be expected, in millionths of thousandths: ten times as many prove it.
-        let expected = gang.saturating_mul(days_milli).saturating_mul(rate);
-        if nodes.saturating_mul(1_000_000_000) < expected.saturating_mul(10) {
-            return;
-        }
-        let at = self.state.now;
-        let severity = muster_model::finding::Severity::Critical;
-        let seen = muster_model::finding::ObservedFinding::new(
-            FailureMode::NODE_KILLER.code(),
-            Entity::Job(id),
-            severity,
-            at,
-        );
-        let list: Vec<String> = job.unhealthy_nodes.iter().map(ToString::to_string).collect();
-        let seen = seen.because(format!("nodes that failed under it: {}", list.join(", ")));
-        self.found(seen, true);
-        self.quarantine_job(id, "nodes fail under it one after another");
-    }
-
-    /// A job does not start again until somebody has looked.
-    pub(super) fn quarantine_job(&mut self, id: JobId, why: &str) {
-        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
-        if job.held.is_none() && job.ended_at.is_none() {
-            let name = format!("muster: {why}");
-            self.emit_hold(&job, Hold { name, by: HeldBy::Suspicion, since: None });
-        }
-    }
 }
 
 /// Is a cause something that nodes have in common?
-fn is_group(cause: &Entity) -> bool {
+pub(super) fn is_group(cause: &Entity) -> bool {
     matches!(
         cause,
         Entity::Domain(..)

@@ -65,6 +65,7 @@ impl Engine {
             self.work.correlate = false;
             self.work.correlated_at = now;
             self.correlate();
+            self.end_explained_suspicions();
             any = true;
         }
         if self.next_capacity().is_some_and(|t| t <= now) {

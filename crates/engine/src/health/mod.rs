@@ -21,6 +21,7 @@ mod limits;
 mod recovery;
 mod rehearse;
 mod remediations;
+mod suspicion;
 mod timers;
 mod witness;
 mod work;

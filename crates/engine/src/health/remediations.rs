@@ -39,7 +39,10 @@ impl Engine {
         let proof = self.proof(f);
         let choice = self.choice(f, &n, proof);
         self.attribute_to_job(f, proof);
-        let gpu = f.seen.entity.gpu();
+        // Of a node that failed its test the part is what the test names.
+        let of_test = f.seen.kind == FailureMode::FAILED_QUALIFICATION;
+        let failed = n.qualified.as_ref().filter(|_| of_test);
+        let gpu = f.seen.entity.gpu().or_else(|| failed.and_then(|q| q.report.failed_gpu()));
         // Something at least as heavy is under way already.
         let covered = |r: &&Arc<Remediation>| {
             let same = r.gpu == gpu || r.action.takes_node();
@@ -258,13 +261,19 @@ impl Engine {
             }
             Next::Take => self.take_out(r, n),
             Next::Ask => {
-                self.stage(n, Step::Quarantine, &format!("{}: {}", r.kind, r.action.words()));
+                let what = part_words(r, n);
+                let reason = format!("{}: {what}", r.kind);
+                self.stage(n, Step::Quarantine, &reason);
+                // It may be out for its test already: that is over, and people read why it is out.
+                if n.stage == Stage::Quarantined && n.stage_why != reason {
+                    self.enter_stage(n, Stage::Quarantined, &reason);
+                }
                 self.write_ticket(r, n);
                 let until = self.state.now + time_limit(Stage::Quarantined).unwrap_or(WATCH);
                 let why = if r.action == Action::Drain {
                     "it cannot be tested; pending approval".to_owned()
                 } else {
-                    format!("approval to {}", r.action.words())
+                    format!("approval to {what}")
                 };
                 self.stepped(r, RemediationStep::Approval, &why, Some(until), None);
             }
@@ -274,7 +283,7 @@ impl Engine {
             Next::Test => {
                 // A node in service is not taken out by a test alone: it is out already.
                 if n.stage != Stage::Repairing {
-                    self.stage(n, Step::Quarantine, &format!("{}: tested", r.kind));
+                    self.stage(n, Step::Quarantine, &format!("{}: being tested", r.kind));
                 }
                 let able = n.reachable && n.qualifying.is_none() && !self.busy_node(n);
                 if r.step == RemediationStep::Testing && !able {
@@ -311,6 +320,11 @@ impl Engine {
                 }
             }
             Next::Escalate(why) => {
+                let test = n.qualified.as_ref().filter(|_| r.step == RemediationStep::Testing);
+                let why = match test.and_then(|q| q.report.first_failure()) {
+                    Some(check) => format!("{why}: {check}"),
+                    None => why,
+                };
                 self.end_remediation(r.id, RemediationOutcome::Escalated, &why, false);
                 // Whatever was suspected before, now it is proven.
                 if r.step == RemediationStep::Testing && r.action == Action::Drain {
@@ -448,7 +462,7 @@ impl Engine {
             return;
         }
         let what = r.gpu.map_or_else(|| n.name.to_string(), |g| format!("{} GPU {g}", n.name));
-        let title = format!("{what}: {}; {}", r.kind, r.action.words());
+        let title = format!("{what}: {}; {}", r.kind, part_words(r, n));
         self.ask_act(
             Act::Ticket { node: n.name.clone(), title, remediation: r.id },
             Span::hours(24),
@@ -522,16 +536,20 @@ impl Engine {
 
     pub(super) fn stage(&mut self, n: &Node, to: Step, reason: &str) {
         if let Ok(Some(stage)) = step(n, to) {
-            let until = time_limit(stage).map(|s| self.state.now + s);
-            let event = Event::NodeStaged {
-                node: n.name.clone(),
-                stage,
-                reason: reason.to_owned(),
-                until,
-                by_operator: false,
-            };
-            self.emit(None, event);
+            self.enter_stage(n, stage, reason);
         }
+    }
+
+    fn enter_stage(&mut self, n: &Node, stage: Stage, reason: &str) {
+        let until = time_limit(stage).map(|s| self.state.now + s);
+        let event = Event::NodeStaged {
+            node: n.name.clone(),
+            stage,
+            reason: reason.to_owned(),
+            until,
+            by_operator: false,
+        };
+        self.emit(None, event);
     }
 
     fn stepped(
@@ -578,5 +596,17 @@ impl Engine {
             by_operator: false,
         };
         self.emit(None, event);
+    }
+}
+
+/// What is done, as an instruction that names the part where one is to be replaced.
+fn part_words(r: &Remediation, n: &Node) -> String {
+    let Some(index) = r.gpu.filter(|_| r.action == Action::Replace) else {
+        return r.action.words().to_owned();
+    };
+    let gpu = n.inventory.gpus.iter().find(|g| g.index == index);
+    match gpu.and_then(|g| g.serial.as_ref()) {
+        Some(serial) => format!("have GPU {index} (serial {serial}) replaced"),
+        None => format!("have GPU {index} replaced"),
     }
 }

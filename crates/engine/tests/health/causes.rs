@@ -3,6 +3,7 @@
 use super::*;
 use crate::common::{crash, gang, node};
 use muster_model::breaker::BreakerState;
+use muster_model::finding::Incident;
 use muster_model::hold::HeldBy;
 use muster_model::job::JobState;
 use muster_model::units::Span;
@@ -34,9 +35,8 @@ fn a_lost_leaf_is_one_incident_and_its_nodes_are_left_alone() {
     assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
 }
 
-#[test]
-fn a_job_under_which_nodes_die_one_after_another_is_held() {
-    let mut w = able(16);
+/// A job under which nodes lose a GPU one after another, three times.
+fn nodes_die_under_a_job(w: &mut World) -> JobId {
     let mut spec = gang(1, 8);
     spec.retries.infrastructure = 20;
     let job = w.run(spec);
@@ -45,9 +45,9 @@ fn a_job_under_which_nodes_die_one_after_another_is_held() {
         let n = w.nodes_of(job)[0].clone();
         let mut f = fault("xid-79", 0);
         f.at = w.now;
-        tell(&mut w, &n, f);
+        tell(w, &n, f);
         // A limit may hold the node; an operator lets it go.
-        if let Some(r) = remediation(&w, &n).filter(|r| r.step == RemediationStep::Proposed) {
+        if let Some(r) = remediation(w, &n).filter(|r| r.step == RemediationStep::Proposed) {
             w.ok(Command::ApproveRemediation { id: r.id });
         }
         w.stopped(job);
@@ -56,16 +56,86 @@ fn a_job_under_which_nodes_die_one_after_another_is_held() {
             w.start(job);
         }
     }
+    job
+}
+
+fn is_suspected(w: &World, job: JobId) -> (bool, bool) {
+    let held = w.job(job).held.as_ref().is_some_and(|h| h.by == HeldBy::Suspicion);
+    (held, w.engine.state().health.open_of(&Entity::Job(job), "node-killer").is_some())
+}
+
+#[test]
+fn a_job_under_which_nodes_die_one_after_another_is_held() {
+    let mut w = able(16);
+    let job = nodes_die_under_a_job(&mut w);
     let j = w.job(job);
-    assert!(
-        j.held.as_ref().is_some_and(|h| h.by == HeldBy::Suspicion),
-        "{:?} {:?}",
-        j.held,
-        j.unhealthy_nodes
-    );
+    assert_eq!(is_suspected(&w, job), (true, true), "{:?} {:?}", j.held, j.unhealthy_nodes);
     assert_eq!(j.state, JobState::Queued);
-    let kinds: Vec<_> = w.engine.state().health.open().map(|f| f.seen.kind.clone()).collect();
-    assert!(kinds.contains(&"node-killer".to_string()), "{kinds:?}");
+}
+
+/// All nodes have a driver of which an incident says that it is bad.
+fn open_incident_of_the_driver(w: &mut World, other: usize) {
+    see(w, "gpu-off-bus", Entity::Gpu(node(other), 3), Severity::Critical);
+    let on = Entity::Gpu(node(other), 3);
+    let f = w.engine.state().health.open_of(&on, "gpu-off-bus").expect("a finding").id;
+    let incident = Incident {
+        id: w.engine.state().seq.next().0,
+        cause: Entity::Version("driver".into(), "580.105.08".into()),
+        kind: "bad-version".into(),
+        severity: Severity::Critical,
+        summary: "nodes that share a driver".into(),
+        began_at: w.now,
+        opened_at: w.now,
+        findings: vec![f],
+        count: 1,
+        owner: None,
+        notes: Vec::new(),
+        closed: None,
+    };
+    let event = Event::IncidentOpened { incident: Box::new(incident) };
+    w.wrote(event, muster_engine::Policy::default());
+    // Something is found, so causes are looked for.
+    see(w, "thermal", Entity::Gpu(node(other), 4), Severity::Degraded);
+    w.sleep(Span::secs(3));
+}
+
+fn with_the_driver(nodes: usize) -> World {
+    let mut w = able(nodes);
+    for i in 0..nodes {
+        let can = ["qualify", "reset", "reboot"].map(String::from).into();
+        let versions = [("driver".to_string(), "580.105.08".to_string())].into();
+        tells(&mut w, i, "boot", Inventory { can, versions, ..inventory(8) }, Vec::new());
+    }
+    w
+}
+
+#[test]
+fn a_job_is_released_when_its_nodes_turn_out_to_have_another_cause() {
+    let mut w = with_the_driver(16);
+    let job = nodes_die_under_a_job(&mut w);
+    assert_eq!(is_suspected(&w, job), (true, true));
+    let others = (0..16).rev().find(|i| !w.job(job).unhealthy_nodes.contains(&node(*i)));
+    let from = w.log.len();
+    open_incident_of_the_driver(&mut w, others.expect("a node that the job did not meet"));
+    assert_eq!(is_suspected(&w, job), (false, false));
+    let why = w.since(from).find_map(|e| match e {
+        Event::FindingClosed { why, .. } if why.contains("another cause") => Some(why.clone()),
+        _ => None,
+    });
+    let why = why.expect("the finding says why it is over");
+    assert!(why.contains("version:driver/580.105.08"), "{why}");
+    assert!(why.ends_with(&format!("job {job} is released")), "{why}");
+    let again = crate::common::replay(&w.log);
+    assert_eq!(again.digest(), w.engine.state().digest());
+}
+
+#[test]
+fn nodes_that_fail_for_a_known_cause_are_not_counted_against_a_job() {
+    let mut w = with_the_driver(16);
+    open_incident_of_the_driver(&mut w, 15);
+    let job = nodes_die_under_a_job(&mut w);
+    assert_eq!(w.job(job).unhealthy_nodes.len(), 3);
+    assert_eq!(is_suspected(&w, job), (false, false));
 }
 
 /// A job that crashed until its template's breaker held it.

@@ -29,6 +29,26 @@ fn denied() -> (World, NodeName) {
 }
 
 #[test]
+fn a_failed_test_names_the_check_the_part_and_why_the_node_is_out() {
+    let mut w = able(16);
+    let n = node(1);
+    see(&mut w, "thermal", Entity::Gpu(n.clone(), 3), Severity::Critical);
+    w.sleep(Span::secs(5));
+    assert_eq!(of(&w, &n).stage_why, "thermal: being tested");
+    tested(&mut w, &n, Outcome::Failed);
+    w.sleep(Span::secs(5));
+    let entity = Entity::Node(n.clone());
+    let f = w.engine.state().health.open_of(&entity, "failed-qualification").unwrap().clone();
+    let said = "it failed its test: gemm-bf16 of GPU 3 is 700 TFLOP/s, not 630, after thermal";
+    assert_eq!(f.seen.evidence, [said]);
+    let r = remediation(&w, &n).unwrap();
+    assert_eq!((r.action, r.gpu, r.words()), (Action::Replace, Some(3), "have the GPU replaced"));
+    let out = &of(&w, &n).stage_why;
+    assert!(out.starts_with("failed-qualification: have GPU 3 "), "{out}");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn a_gpu_that_is_off_the_bus_and_missing_is_one_finding() {
     let mut w = able(8);
     let (n, m) = (node(1), node(2));

@@ -22,6 +22,8 @@ const TIMES: u64 = 5;
 /// A place is a part of the fleet where one node for so many of it stands elsewhere. Of one that
 /// holds nearly all nodes nobody can say that others are spared.
 const ELSEWHERE: u64 = 4;
+/// So many nodes are to be hit without a job before what they share with its nodes explains those.
+const OTHERS: usize = 2;
 /// Causes told at once.
 const CAUSES_MAX: usize = 64;
 
@@ -98,6 +100,16 @@ impl GroupFit<'_> {
     /// Twice the nodes hit inside, over the group's nodes and all nodes hit: a fraction.
     fn dice(&self) -> (u64, u64) {
         (u64::from(self.nodes) * 2, u64::from(self.size) + u64::from(self.all))
+    }
+
+    /// Does a place or a version explain what befell nodes under some work? It does where the nodes
+    /// of the work have it in common, and others that have it were hit without that work.
+    fn explains(&self, work: &GroupFit<'_>) -> bool {
+        if self.bond == GroupBond::Work || work.bond != GroupBond::Work {
+            return false;
+        }
+        let (mine, theirs) = (nodes_of(&self.group), nodes_of(&work.group));
+        theirs.is_subset(&mine) && mine.len() >= theirs.len() + OTHERS
     }
 
     fn is_better(&self, than: &GroupFit<'_>) -> bool {
@@ -188,16 +200,14 @@ pub(super) fn explain(hits: &[LocatedFinding<'_>], size: &dyn Fn(&Entity) -> u32
     let mut left = hits.to_vec();
     let mut out = Vec::new();
     while out.len() < CAUSES_MAX {
-        let mut best: Option<GroupFit<'_>> = None;
-        for (key, group) in &groups {
-            let fit = fit(key, group, &left, size(&key.1), site);
-            if let Some(f) = fit
-                && best.as_ref().is_none_or(|b| f.is_better(b))
-            {
-                best = Some(f);
-            }
-        }
-        let Some(mut best) = best else { break };
+        let fits: Vec<GroupFit<'_>> = groups
+            .iter()
+            .filter_map(|(key, group)| fit(key, group, &left, size(&key.1), site))
+            .collect();
+        let own = |f: &usize| !fits.iter().any(|other| other.explains(&fits[*f]));
+        let better = |a: usize, b: usize| if fits[b].is_better(&fits[a]) { b } else { a };
+        let best = (0..fits.len()).filter(own).reduce(better);
+        let Some(mut best) = best.and_then(|i| fits.into_iter().nth(i)) else { break };
         best.group = with_late(&best, &groups);
         let gone: BTreeSet<u64> = best.group.iter().map(|s| s.hit.id).collect();
         left.retain(|s| !gone.contains(&s.hit.id));

@@ -215,6 +215,27 @@ fn nodes_that_fall_one_after_another_name_the_job() {
 }
 
 #[test]
+fn a_version_that_fails_without_the_job_too_explains_what_failed_under_it() {
+    let fleet = Fleet::new(512);
+    let small = |e: &Entity| if matches!(e, Entity::Job(_)) { 3 } else { fleet.size(e) };
+    let under = |jobs: u32| -> Vec<Note> {
+        (0..8)
+            .map(|i| {
+                let attempt = (i < jobs).then_some((5, i + 1));
+                Note(i as usize * 50, "driver-hang", u64::from(i) * 1800, attempt)
+            })
+            .collect()
+    };
+    let named = |notes: &[Note]| -> Vec<(String, usize)> {
+        let all = ask(&fleet, notes, &small);
+        all.into_iter().map(|c| (c.cause.to_string(), c.findings.len())).collect()
+    };
+    assert_eq!(named(&under(3)), [("version:driver/580".to_owned(), 8)]);
+    // Where nothing fails without the job, the job is named.
+    assert_eq!(named(&under(8)[..3]), [("job:5".to_owned(), 3)]);
+}
+
+#[test]
 fn a_file_system_is_the_cause_and_not_its_nodes() {
     let fleet = Fleet::new(512);
     let mount = Entity::Storage("/data".into());

@@ -39,6 +39,8 @@ pub(super) struct IncidentTimeline {
     gpus: BTreeMap<NodeName, u64>,
     pub(super) entries: Vec<IncidentEntry>,
     jobs: BTreeMap<JobId, Option<ProjectName>>,
+    /// Attempts of those that were stopped for it.
+    pub(super) interrupted: BTreeMap<JobId, BTreeSet<u32>>,
     down: BTreeMap<NodeName, Time>,
     lost_ms: u64,
     /// How often somebody was paged: what reached a receiver.
@@ -73,6 +75,7 @@ impl IncidentTimeline {
             findings,
             entries: Vec::new(),
             jobs: BTreeMap::new(),
+            interrupted: BTreeMap::new(),
             down: BTreeMap::new(),
             lost_ms: 0,
             called: 0,
@@ -247,6 +250,7 @@ impl IncidentTimeline {
                 if reason.node().is_some_and(|n| self.gpus.contains_key(n)) =>
             {
                 self.jobs.insert(key.job, r.project.clone());
+                self.interrupted.entry(key.job).or_default().insert(key.attempt);
             }
             Event::NodeLost { node, .. } => self.goes_down(node, r.at),
             Event::NodeStaged { node, stage, .. } => {
@@ -283,7 +287,8 @@ impl IncidentTimeline {
         }
     }
 
-    pub(super) fn impact(&mut self, now: Time) -> IncidentImpact {
+    /// What it cost; `lost`: the work that the interrupted attempts lost, in GPU-microseconds.
+    pub(super) fn impact(&mut self, now: Time, lost: u128) -> IncidentImpact {
         let end = self.to().unwrap_or(now);
         let still: Vec<NodeName> = self.down.keys().cloned().collect();
         for n in still {
@@ -297,6 +302,7 @@ impl IncidentTimeline {
             seconds_to_detect: i.opened_at.since(i.began_at).0 / 1000,
             nodes: self.gpus.keys().map(ToString::to_string).collect(),
             gpu_milli_hours: self.lost_ms / 3600,
+            lost_gpu_milli_hours: u64::try_from(lost / 3_600_000).unwrap_or(u64::MAX),
             jobs: self.jobs.keys().map(|j| j.0).collect(),
             projects: projects.into_iter().collect(),
             pages: self.called,
@@ -478,7 +484,9 @@ mod tests {
         ] {
             s.read(&r);
         }
-        let impact = s.impact(Time(1000 * MIN));
+        assert_eq!(s.interrupted, BTreeMap::from([(JobId(3), BTreeSet::from([1]))]));
+        let impact = s.impact(Time(1000 * MIN), 7_200_000_000);
+        assert_eq!(impact.lost_gpu_milli_hours, 2000, "two GPU-hours of work");
         assert_eq!(impact.gpu_milli_hours, 8 * (1000 + 500), "an hour and half of one");
         assert_eq!((impact.jobs, impact.projects), (vec![3], vec!["nlp".to_owned()]));
         assert_eq!((impact.pages, impact.seconds, impact.seconds_to_detect), (1, 7200, 60));

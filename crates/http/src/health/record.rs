@@ -43,7 +43,14 @@ async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord, u32)> {
         records.iter().for_each(|r| incident_timeline.read(r));
     }
     incident_timeline.cut |= after.0 > first || log.is_cut();
-    let impact = incident_timeline.impact(app.brain().now());
+    // The same as the reports of the jobs show for these attempts: it is final once they have ended.
+    let mut lost = 0;
+    for (id, attempts) in &std::mem::take(&mut incident_timeline.interrupted) {
+        let Some(job) = app.brain().read(|s| s.jobs.get(id).cloned()) else { continue };
+        let figures = app.agents().metering().figures(&job).await;
+        lost += figures.goodput.lost_by(attempts);
+    }
+    let impact = incident_timeline.impact(app.brain().now(), lost);
     let (timeline, cut, wanted) =
         (incident_timeline.entries, incident_timeline.cut, incident_timeline.wanted);
     Ok((seq, IncidentRecord { incident: shown, runbooks, impact, timeline, cut }, wanted))
@@ -179,7 +186,7 @@ fn draft(r: &IncidentRecord, wanted: u32) -> String {
         ("severity", i.severity.word().to_owned()),
         ("owner", owner.to_owned()),
         ("began", i.began_at.to_string()),
-        ("known", format!("{} ({} s later)", i.opened_at, m.seconds_to_detect)),
+        ("opened", format!("{} ({} s after it began)", i.opened_at, m.seconds_to_detect)),
         ("ended", ended),
         ("lasted", Span(m.seconds * 1000).to_string()),
     ] {
@@ -188,11 +195,13 @@ fn draft(r: &IncidentRecord, wanted: u32) -> String {
     let _ = writeln!(out, "\n## Impact\n");
     let _ = writeln!(
         out,
-        "- {} nodes, {}.{:03} GPU-hours in which they could not work",
+        "- {} nodes, {}.{:03} GPU-hours out of service",
         m.nodes.len(),
         m.gpu_milli_hours / 1000,
         m.gpu_milli_hours % 1000
     );
+    let (whole, part) = (m.lost_gpu_milli_hours / 1000, m.lost_gpu_milli_hours % 1000);
+    let _ = writeln!(out, "- {whole}.{part:03} GPU-hours of work lost by interrupted attempts");
     let list = |l: &[String]| if l.is_empty() { "none".to_owned() } else { l.join(", ") };
     let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
     let _ = writeln!(out, "- jobs affected: {}", list(&jobs));
