@@ -83,12 +83,12 @@ function Remediation({ of: c }: { of: Cause }) {
 }
 
 /** Jobs and projects that a cause affects. */
-function Affected({ of: c }: { of: Cause }) {
+function Affected({ of: c, ended = [] }: { of: Cause; ended?: string[] }) {
   const rest = c.jobs_affected - Math.min(c.jobs.length, JOBS);
   return (
     <p>
       {c.jobs_affected === 0 ? (
-        <span className="dim">No job is affected.</span>
+        ended.length === 0 && <span className="dim">No job is affected.</span>
       ) : (
         <>
           Affected jobs:{' '}
@@ -105,6 +105,9 @@ function Affected({ of: c }: { of: Cause }) {
           </span>
         </>
       )}
+      {ended.length > 0 && ` It ended ${ended.slice(0, JOBS).join(', ')}`}
+      {ended.length > JOBS && ` and ${count(ended.length - JOBS, 'more attempt')}`}
+      {ended.length > 0 && (c.jobs_affected === 0 ? '. No job is affected now.' : '.')}
     </p>
   );
 }
@@ -330,6 +333,7 @@ export function CauseCard({
   chosen,
   choose,
   all,
+  ended,
 }: {
   cause: Cause;
   /** Chosen for approval together with others. */
@@ -337,6 +341,8 @@ export function CauseCard({
   choose: (yes: boolean) => void;
   /** What is pending approval on the whole page. */
   all: Pending[];
+  /** Attempts that it has ended. */
+  ended?: string[];
 }) {
   const { operates } = useRights();
   const heading = useId();
@@ -362,7 +368,7 @@ export function CauseCard({
       {c.title && c.alerts.length === 0 && c.incidents.length > 0 && <p>{tidy(c.summary)}</p>}
       <Remediation of={c} />
       <Breakers of={c} />
-      <Affected of={c} />
+      <Affected of={c} ended={ended} />
       {(c.alerts.length > 0 || c.incidents.length > 0) && (
         <ul className="plain">
           {c.incidents.map((i) => (
