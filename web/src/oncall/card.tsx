@@ -6,6 +6,7 @@ import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
 import { useAlertActions, useApprove, useIncidentActions } from './actions';
 import {
   type Alert,
+  breakerWords,
   type Cause,
   informs,
   type Pending,
@@ -128,7 +129,7 @@ function Breakers({ of: c }: { of: Cause }) {
           Breaker {b.entity} is {b.state === 'half_open' ? 'half-open' : b.state}:{' '}
           {count(b.nodes, 'node gets', 'nodes get')} no new work{' '}
           <span className="dim">
-            ({b.pinned ? `forced by ${b.pinned.replace(/^user:/, '')}` : tidy(b.reason)}).
+            ({breakerWords(b)}).
             {operates && (b.pinned || b.state === 'open') && (
               <>
                 {' '}
