@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { drainable, gpusWords, servesWords, domainWords } from './words';
+import { domainWords, drainable, gpusWords, servesWords } from './words';
 
 const node = (more: object) =>
   ({ name: 'n1', stage: 'ready', qualifying: null, ...more }) as Parameters<typeof servesWords>[0];

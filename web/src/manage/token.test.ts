@@ -50,5 +50,7 @@ test('before a token is revoked it is named, with its role', () => {
 test('all projects are chosen, never the default; the newest token comes first', () => {
   expect(tokenBody({ ...EMPTY_TOKEN, name: 'ci', project: ALL })).toMatchObject({ body: { project: null } });
   const at = (created_at: string) => ({ created_at });
-  expect(newestFirst([at('2030-01-01T00:00:00Z'), at('2030-01-02T00:00:00Z')])[0].created_at).toContain('02T');
+  expect(newestFirst([at('2030-01-01T00:00:00Z'), at('2030-01-02T00:00:00Z')])[0].created_at).toContain(
+    '02T',
+  );
 });

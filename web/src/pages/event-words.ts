@@ -31,7 +31,9 @@ export const kindWords = (kind: string) => KINDS[kind] ?? kind.replaceAll('_', '
 function placeWords(p: { slots?: { node?: string }[]; domain?: string } | undefined): string | undefined {
   const nodes = [...new Set(p?.slots?.flatMap((s) => s.node ?? []))];
   if (!p || nodes.length === 0) return undefined;
-  return nodes.length <= 3 ? `on ${nodes.join(', ')}` : `on ${nodes.length} nodes in ${domainWords(p.domain ?? 'the fleet')}`;
+  return nodes.length <= 3
+    ? `on ${nodes.join(', ')}`
+    : `on ${nodes.length} nodes in ${domainWords(p.domain ?? 'the fleet')}`;
 }
 
 /** The job and node that an event is about, and what it says in a few words. */

@@ -61,9 +61,11 @@ export function EventsPage() {
             title={query.isPending ? 'Loading…' : isChosen(search) ? 'Nothing matches so far' : 'Nothing yet'}
           >
             <p>
-              {query.isPending ? null : isChosen(search)
-                ? 'No event of this kind was found in the part of the log that was searched.'
-                : "Everything that happens is an event in one log: submissions, placements, faults, remediation, operators' actions."}
+              {query.isPending
+                ? null
+                : isChosen(search)
+                  ? 'No event of this kind was found in the part of the log that was searched.'
+                  : "Everything that happens is an event in one log: submissions, placements, faults, remediation, operators' actions."}
             </p>
           </Empty>
         ) : (

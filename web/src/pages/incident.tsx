@@ -48,12 +48,16 @@ export function IncidentPage() {
 
 function Timeline({ made }: { made: Made }) {
   return (
-    <Panel title="Timeline" note={`${count(made.timeline.length, 'entry', 'entries')}, newest first${made.cut ? '; there was more than is shown' : ''}`}>
+    <Panel
+      title="Timeline"
+      note={`${count(made.timeline.length, 'entry', 'entries')}, newest first${made.cut ? '; there was more than is shown' : ''}`}
+    >
       {made.timeline.length === 0 ? (
         <Empty title="No entries in the log" />
       ) : (
         <Table label="Timeline" tall cards heads={['When', 'What', 'Where', 'Who', 'Text']}>
           {made.timeline.toReversed().map((e, i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: entries are only added, and counted from the oldest
             <tr key={made.timeline.length - i}>
               <td className="nowrap">
                 <Clock at={e.at} />

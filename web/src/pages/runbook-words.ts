@@ -26,10 +26,7 @@ const QUESTIONS: Record<string, [yes: string, no: string]> = {
     'no remediation of the node is pending approval',
   ],
   'node.probation': ['the node is on probation', 'the node is not on probation'],
-  'node.breaker': [
-    'a breaker keeps new work from the node',
-    'no breaker keeps new work from the node',
-  ],
+  'node.breaker': ['a breaker keeps new work from the node', 'no breaker keeps new work from the node'],
   'incident.owned': ['the incident is assigned', 'the incident is not assigned'],
   'job.held': ['the job is held', 'the job is not held'],
 };

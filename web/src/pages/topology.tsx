@@ -230,7 +230,9 @@ function LeafBox({
         </Link>{' '}
         <span className="dim">
           {count(l.nodes, 'node')}
-          {open.count > 0 ? `, a breaker is open${open.whole ? '' : ` for ${count(open.count, 'node')}`}` : ''}
+          {open.count > 0
+            ? `, a breaker is open${open.whole ? '' : ` for ${count(open.count, 'node')}`}`
+            : ''}
           {ill(up) ? `, ${STANDING_WORDS[up?.standing ?? 'slow']}` : ''}
         </span>
       </h3>

@@ -59,8 +59,8 @@ export function UsagePanel({ project }: { project: string }) {
           r.total.allocated_gpu_seconds > 0 ? (
             <div className="body">
               <p>
-                <b className="large">{hours(r.total.allocated_gpu_seconds)}</b> GPU-hours allocated to jobs of {project}, each in
-                full, {spanned(known(r).log)}
+                <b className="large">{hours(r.total.allocated_gpu_seconds)}</b> GPU-hours allocated to jobs of{' '}
+                {project}, each in full, {spanned(known(r).log)}
                 {!r.complete && <span className="dim"> so far; the log is still being read</span>}
               </p>
               <Used of={r.total} />

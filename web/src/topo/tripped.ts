@@ -1,7 +1,10 @@
 // What a breaker keeps work from, as it is framed. No React here.
 
 /** The smallest frames around nodes that a breaker is open for: the leaf, whole racks of it, or single nodes. */
-export function tripped(racks: readonly { name: string; nodes: number[] }[], open: (node: number) => boolean) {
+export function tripped(
+  racks: readonly { name: string; nodes: number[] }[],
+  open: (node: number) => boolean,
+) {
   const all = racks.flatMap((r) => r.nodes);
   const count = all.filter(open).length;
   const whole = count > 0 && count === all.length;
