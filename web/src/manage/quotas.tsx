@@ -104,10 +104,13 @@ function Tree({ report, whole, project }: { report: Report; whole: boolean | nul
 
 function Shares({ report, project }: { report: Report; project: string | null }) {
   return (
-    <Panel
-      title="Shares"
-      note={`who received what, against what they are entitled to. GPU-hours that count: ${COUNTED}${project ? '; My usage counts each of a period in full' : ''}`}
-    >
+    <Panel title="Shares" note="who received what, against what they are entitled to">
+      {report.accounts.length > 0 && (
+        // A note in the head would be cut on a phone.
+        <p className="item dim">
+          GPU-hours that count: {COUNTED}.{project && ' My usage counts each GPU-hour of a period in full.'}
+        </p>
+      )}
       {report.accounts.length === 0 ? (
         <Empty title={project ? `${project} has used nothing yet` : 'Nobody has used anything yet'} />
       ) : (
