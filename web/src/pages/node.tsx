@@ -435,7 +435,11 @@ export function Timeline({ name, gpu }: { name: string; gpu?: number }) {
                 <li key={`${e.at}${i}`}>
                   <Clock at={e.at} />
                   <span>
-                    {e.severity ? <State word={e.severity} /> : <span className="dim">{kindWord(e.what)}</span>}
+                    {e.severity ? (
+                      <State word={e.severity} />
+                    ) : (
+                      <span className="dim">{kindWord(e.what)}</span>
+                    )}
                   </span>
                   <span>
                     {e.gpu !== null && e.gpu !== undefined && gpu === undefined && (

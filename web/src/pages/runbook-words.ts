@@ -65,7 +65,7 @@ const NOUNS: Record<string, string> = {
 /** What a step looks at, as a sentence; null where it is a command or a question, which is shown as it is. */
 export function lookWords(kind: string, says: string): string | null {
   if (kind !== 'check' && kind !== 'wait') return null;
-  const [, look, of = '', rest] = /^([a-z]+\.[\w.]+)( of kind \S+)? (is .*)$/s.exec(says) ?? [];
+  const [, look, of = '', rest = ''] = /^([a-z]+\.[\w.]+)( of kind \S+)? (is .*)$/s.exec(says) ?? [];
   if (!look) return null;
   const begin = kind === 'wait' ? 'Wait until ' : 'Check that ';
   const answers = QUESTIONS[look];
