@@ -177,6 +177,7 @@ export async function walkManage({ chromium, check, must, until }) {
     await p.getByRole('button', { name: 'New token' }).click();
     await field('Name').fill('walk-op');
     await field('Role').selectOption('operator');
+    await field('Project').selectOption('all projects');
     await field('Expires after').fill('1h');
     await p.getByRole('button', { name: 'Create' }).click();
     operator = await p.locator('code.secret').textContent();

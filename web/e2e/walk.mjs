@@ -221,7 +221,7 @@ await check('a job that has ended is requeued by its button', async () => {
   await p.getByRole('button', { name: 'Requeue' }).click();
   await p.getByRole('dialog').getByText('runs again').waitFor();
   await Promise.all([
-    p.getByText(/waits to run again$/).waitFor(),
+    p.getByText(/is requeued$/).waitFor(),
     p.getByRole('dialog').getByRole('button', { name: 'Requeue' }).click(),
   ]);
   await p.getByRole('heading', { name: 'Why it waits' }).waitFor();

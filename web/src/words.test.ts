@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { drainable, gpusWords, servesWords } from './words';
+import { domainWords, drainable, gpusWords, servesWords } from './words';
 
 const node = (more: object) =>
   ({ name: 'n1', stage: 'ready', qualifying: null, ...more }) as Parameters<typeof servesWords>[0];
@@ -22,4 +22,9 @@ test('a node that is out of service is not offered to be drained', () => {
 test('a GPU that is off the bus is counted among those that the node is to have', () => {
   expect(gpusWords({ gpus_total: 8, gpus_missing: [] })).toBe('8');
   expect(gpusWords({ gpus_total: 7, gpus_missing: [3] })).toBe('7 of 8');
+});
+
+test('a node that is its own NVLink domain is named once', () => {
+  expect(domainWords('eu/c1/s1/l1/rack11/hgx-0042/hgx-0042')).toBe('eu/c1/s1/l1/rack11/hgx-0042');
+  expect(domainWords('eu/c1/s1')).toBe('eu/c1/s1');
 });

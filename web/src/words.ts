@@ -61,3 +61,10 @@ export const BASIS_TEXT: Record<Schemas['Basis'], string> = {
   resize: 'it is being resized',
   move: 'it is being moved',
 };
+
+/** Where something is, as a path; a node that is its own NVLink domain is named once. */
+export const domainWords = (path: string) =>
+  path
+    .split('/')
+    .filter((part, i, all) => part !== all[i - 1])
+    .join('/');

@@ -76,6 +76,21 @@ impl Action {
         }
     }
 
+    /// The same as something that was done: what follows "after".
+    #[must_use]
+    pub fn noun(self) -> &'static str {
+        match self {
+            Action::Watch => "being watched",
+            Action::RestartJob => "a restart of the job",
+            Action::IsolateGpu => "its GPU was taken out",
+            Action::Drain => "a drain",
+            Action::ResetGpu => "a GPU reset",
+            Action::Reboot => "a reboot",
+            Action::PowerCycle => "a power cycle",
+            Action::Replace => "a part was replaced",
+        }
+    }
+
     /// Does it take a whole node out of service?
     #[must_use]
     pub fn takes_node(self) -> bool {

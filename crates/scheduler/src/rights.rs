@@ -87,7 +87,7 @@ impl<'a> UserRights<'a> {
             words += ", and never will: it may not borrow that many";
         } else {
             let used = self.c.ledger.tree_usage(&w.project, &short.kind);
-            words += &format!(": {} nominal, {} used", gpus(short.nominal), gpus(used.own));
+            words += &format!(": {} owned, {} used", gpus(short.nominal), gpus(used.own));
             let kept = self.claims.as_ref().map_or(0, |c| c.reserved_for_others(w, &short.kind));
             if kept > 0 {
                 words +=
@@ -95,6 +95,15 @@ impl<'a> UserRights<'a> {
             }
             if used.borrowed > 0 {
                 words += &format!("; others have borrowed {}", gpus(used.borrowed));
+                // What it would have stays within its own: the same that makes a claim.
+                let p = &self.policy.preemption;
+                if p.enabled && w.tier != Tier::Spot && used.own + milli <= short.nominal {
+                    words += &format!(
+                        ": what it owns is reclaimed from spot work at once, from other work once \
+                         that has run for {}",
+                        p.min_run
+                    );
+                }
             }
             if short.nominal == 0 || used.own > short.nominal {
                 words += "; it may borrow what others do not use now";

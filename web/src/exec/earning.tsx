@@ -106,6 +106,7 @@ function Projects({ r }: { r: Report }) {
       ) : (
         <Scroll label="Projects">
           <Table
+            cards
             heads={[
               'Project',
               num('GPU-hours'),
@@ -116,11 +117,19 @@ function Projects({ r }: { r: Report }) {
           >
             {r.projects.slice(0, SHOWN).map((p) => (
               <tr key={p.name}>
-                <td>{p.name}</td>
-                <td className="num">{hours(p.allocated_gpu_seconds)}</td>
-                <td className="num">{percent(p.goodput)}</td>
-                <td className="num">{p.jobs.succeeded.toLocaleString('en')}</td>
-                <td className="num">{percent(RATES.success.of(p))}</td>
+                <td className="whole">{p.name}</td>
+                <td className="num" data-l="GPU-hours">
+                  {hours(p.allocated_gpu_seconds)}
+                </td>
+                <td className="num" data-l="goodput">
+                  {percent(p.goodput)}
+                </td>
+                <td className="num" data-l="jobs succeeded">
+                  {p.jobs.succeeded.toLocaleString('en')}
+                </td>
+                <td className="num" data-l="success rate">
+                  {percent(RATES.success.of(p))}
+                </td>
               </tr>
             ))}
           </Table>

@@ -1,5 +1,6 @@
 import { useQueries, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import type { Schemas } from '../api/client';
 import { incidentRecord, incidents } from '../queries';
 import { useRights } from '../rights';
 import { count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
@@ -98,7 +99,7 @@ function Incidents({ r }: { r: Report }) {
                 <p>Findings with one cause become an incident; each is listed here with what it cost.</p>
               </Empty>
             ) : (
-              <Listed ids={all.slice(0, SHOWN).map((i) => i.id)} more={all.length - SHOWN} />
+              <Listed of={all.slice(0, SHOWN)} more={all.length - SHOWN} />
             )}
           </Panel>
         );
@@ -107,11 +108,12 @@ function Incidents({ r }: { r: Report }) {
   );
 }
 
-function Listed({ ids, more }: { ids: string[]; more: number }) {
-  const records = useQueries({ queries: ids.map((id) => incidentRecord(id)) });
+function Listed({ of, more }: { of: Schemas['Incident'][]; more: number }) {
+  const records = useQueries({ queries: of.map((i) => incidentRecord(i.id)) });
   return (
     <Scroll label="Incidents">
       <Table
+        cards
         heads={[
           'Incident',
           'State',
@@ -120,20 +122,30 @@ function Listed({ ids, more }: { ids: string[]; more: number }) {
           num('Jobs'),
         ]}
       >
-        {ids.map((id, n) => {
+        {of.map(({ id, title, summary, state }, n) => {
+          // What it is called is known before what it cost.
           const { data, error } = records[n];
+          const none = error ? 'no data' : '…';
           return (
             <tr key={id}>
-              <td>
+              <td className="whole">
                 <Link to="/incidents/$id" params={{ id }}>
                   {id}
                 </Link>{' '}
-                {data ? data.incident.title || data.incident.summary : error ? 'no data' : 'Loading…'}
+                {title || summary}
               </td>
-              <td>{data && <State word={data.incident.state} />}</td>
-              <td className="num">{data && span(data.impact.seconds * 1000)}</td>
-              <td className="num">{data && hours(data.impact.gpu_milli_hours * 3.6)}</td>
-              <td className="num">{data?.impact.jobs.length}</td>
+              <td>
+                <State word={state} />
+              </td>
+              <td className="num" data-l="duration">
+                {data ? span(data.impact.seconds * 1000) : none}
+              </td>
+              <td className="num" data-l="GPU-hours">
+                {data ? hours(data.impact.gpu_milli_hours * 3.6) : none}
+              </td>
+              <td className="num" data-l="jobs">
+                {data ? data.impact.jobs.length : none}
+              </td>
             </tr>
           );
         })}

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { Schemas } from '../api/client';
-import { Budget, NoObjectives, sloTone } from '../pages/slo-parts';
+import { Budget, belowWords, NoObjectives, sloTone } from '../pages/slo-parts';
 import { slos } from '../queries';
 import { count, Empty, Loaded, Panel, span } from '../ui/parts';
 import { Plot } from '../ui/plot';
@@ -25,7 +25,7 @@ export function Reliable({ r }: { r: Report }) {
           rate={RATES.success}
           r={r}
           over={log}
-          note={`${percent(RATES.first.of(t))} at the first attempt`}
+          note={`${percent(RATES.first.of(t))} at the first attempt; both of all jobs that ended, failures of their own programs included`}
         />
         <Metric
           word="between interruptions"
@@ -48,7 +48,7 @@ function Objectives() {
   return (
     <Panel
       title="SLOs"
-      note="each over its own window, not over this period"
+      note="each over its own window, not over this period; those of jobs leave failures of their own programs out"
       actions={<Link to="/slos">All of them</Link>}
     >
       <Loaded query={query}>
@@ -58,22 +58,29 @@ function Objectives() {
           ) : (
             <Table
               label="SLOs"
+              cards
               heads={['Objective', 'State', num('Good'), num('Target'), 'Window', 'Budget left']}
             >
               {page.items.map((s: Schemas['Slo']) => (
                 <tr key={s.name}>
-                  <td>
+                  <td className="whole">
                     <Link to="/slos" search={{ name: s.name }}>
                       {s.name}
-                    </Link>
+                    </Link>{' '}
+                    <span className="dim">
+                      {s.description}
+                      {belowWords(s)}
+                    </span>
                   </td>
                   <td>{sloTone(s)}</td>
-                  <td className="num" title={s.description}>
+                  <td className="num" data-l="good">
                     {s.good_text ?? '–'}
                   </td>
-                  <td className="num">{s.target}</td>
-                  <td>{s.window}</td>
-                  <td>
+                  <td className="num" data-l="target">
+                    {s.target}
+                  </td>
+                  <td data-l="window">{s.window}</td>
+                  <td data-l="budget left">
                     <Budget of={s} />
                   </td>
                 </tr>

@@ -211,7 +211,7 @@ function Charts({ answer, subject, chosen, titles, busy, show }: ChartsProps) {
         ) : (
           <span className="dim">
             {gpus > 1 && `${gpus} GPUs${subject.job ? ' that it ran on' : ''} put together. `}
-            Line: mean; band: least to greatest. Drag to zoom in.
+            Line: mean; band: least to greatest.<span className="fine-only"> Drag to zoom in.</span>
           </span>
         )}
       </p>

@@ -49,7 +49,7 @@ export function Actions({ job: j }: { job: Job }) {
     const how = j.state === 'cancelled' ? 'been cancelled' : j.state;
     const text = `It has ${how} and runs again under the same number: it goes back into the queue, and a new attempt starts when it fits.`;
     if ((await ask({ title: `Requeue ${name}`, text, act: 'Requeue' })) === null) return;
-    void act(() => api.POST('/v1/jobs/{id}/requeue', { params: params() }), `Job ${j.id} waits to run again`);
+    void act(() => api.POST('/v1/jobs/{id}/requeue', { params: params() }), `Job ${j.id} is requeued`);
   };
   const again = async () => {
     const text = 'The same spec and script are submitted as a new job, with a number of its own.';
@@ -104,15 +104,12 @@ export function Actions({ job: j }: { job: Job }) {
     ['again', 'Submit again', again],
     ['cancel', 'Cancel', cancel, 'risky'],
   ];
+  // One main thing to do at most.
+  const next = may.includes('requeue') || may.includes('release');
   return (
     <div className="actions">
       {may.includes('clone') && (
-        <Link
-          to="/jobs/new"
-          search={{ from: j.id }}
-          // One primary action: what ends a wait, or runs it again, comes first.
-          className={may.includes('release') || may.includes('requeue') ? undefined : 'button'}
-        >
+        <Link to="/jobs/new" search={{ from: j.id }} className={next ? 'button plain' : 'button'}>
           Clone
         </Link>
       )}

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { diff, factsOf, sideOf } from './differ';
+import { changesOnly, diff, factsOf, sideOf } from './differ';
 
 test('jobs, tasks and attempts are named as they are written elsewhere', () => {
   expect(sideOf(' 42 ')).toEqual({ id: '42', attempt: null });
@@ -54,4 +54,11 @@ test('an attempt has facts of its own', () => {
   expect(factsOf(job, 2, now)).toMatchObject({ ran: 30_000, nodes: ['n2'], attempts: '2 of 2' });
   expect(factsOf(job, null, now)).toMatchObject({ ran: 120_000, nodes: ['n2'], state: 'running' });
   expect(factsOf(job, 3, now)).toBeNull();
+});
+
+test('far from a change lines are only counted', () => {
+  const many = Array.from({ length: 30 }, (_, i) => `k${i}: 1`);
+  const lines = diff(many.join('\n'), many.join('\n').replace('k20: 1', 'k20: 2')) ?? [];
+  const shown = changesOnly(lines, 2).map((l) => (l.side === '…' ? l.count : `${l.side}${l.text}`));
+  expect(shown).toEqual([18, ' k18: 1', ' k19: 1', '-k20: 1', '+k20: 2', ' k21: 1', ' k22: 1', 7]);
 });

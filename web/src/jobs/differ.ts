@@ -110,3 +110,25 @@ export function diff(first: string, second: string): DiffLine[] | null {
   }
   return out;
 }
+
+/** Lines that are the same in both and far from every change, left out; how many they are. */
+export interface LeftOut {
+  side: '…';
+  count: number;
+}
+
+/** The lines that differ, each with some lines around it. */
+export function changesOnly(lines: readonly DiffLine[], around = 3): (DiffLine | LeftOut)[] {
+  const near = new Set<number>();
+  lines.forEach((l, i) => {
+    if (l.side !== ' ') for (let k = i - around; k <= i + around; k++) near.add(k);
+  });
+  const out: (DiffLine | LeftOut)[] = [];
+  lines.forEach((l, i) => {
+    const last = out.at(-1);
+    if (near.has(i)) out.push(l);
+    else if (last?.side === '…') last.count++;
+    else out.push({ side: '…', count: 1 });
+  });
+  return out;
+}

@@ -71,6 +71,7 @@ export function Calendar({
         <div className="line" key={line.id}>
           <span className="cut">{line.name || 'new'}</span>
           <div className="track">
+            <Now seen={seen} />
             {windowsOf(line, seen).map((w, i) => (
               <Window
                 // biome-ignore lint/suspicious/noArrayIndexKey: a window that moves stays the same one
@@ -87,6 +88,13 @@ export function Calendar({
       ))}
     </div>
   );
+}
+
+/** A line at the present, where that is among the days shown. */
+function Now({ seen }: { seen: Stretch }) {
+  const now = Date.now();
+  const place = placeOf({ start: now, end: now + 1 }, seen);
+  return place && <b className="now" title={`now: ${exact(now)}`} style={{ left: `${place.left}%` }} />;
 }
 
 /** A track on which a new window is drawn. */
@@ -112,6 +120,7 @@ function NewTrack({ seen, choose }: { seen: Stretch; choose: (of: Stretch) => vo
       }}
       onPointerCancel={() => setDrag(null)}
     >
+      <Now seen={seen} />
       {place && <i className="draft" style={{ left: `${place.left}%`, width: `${place.width}%` }} />}
     </div>
   );

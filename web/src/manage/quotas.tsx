@@ -105,6 +105,12 @@ function Tree({ report, whole, project }: { report: Report; whole: boolean | nul
 function Shares({ report, project }: { report: Report; project: string | null }) {
   return (
     <Panel title="Shares" note="who received what, against what they are entitled to">
+      {report.accounts.length > 0 && (
+        // A note in the head would be cut on a phone.
+        <p className="item dim">
+          GPU-hours that count: {COUNTED}.{project && ' My usage counts each GPU-hour of a period in full.'}
+        </p>
+      )}
       {report.accounts.length === 0 ? (
         <Empty title={project ? `${project} has used nothing yet` : 'Nobody has used anything yet'} />
       ) : (
@@ -135,7 +141,7 @@ function Shares({ report, project }: { report: Report; project: string | null })
               <Num word="entitled">{percent(a.entitled_milli)}</Num>
               <Num word="received">{percent(a.received_milli)}</Num>
               <Num word="GPUs now">{gpus(a.used_milli)}</Num>
-              <Num word="GPU-hours">{hours(a.usage_gpu_s)}</Num>
+              <Num word="GPU-hours that count">{hours(a.usage_gpu_s)}</Num>
               <Num word="running">{String(a.running)}</Num>
               <Num word="waiting">{String(a.waiting)}</Num>
             </tr>

@@ -6,7 +6,7 @@ import { useRights } from '../rights';
 import { useAsk } from '../ui/ask';
 import { useAsked } from '../ui/asked';
 import { Page } from '../ui/page';
-import { Ago, count, Empty, Loaded, Panel, State } from '../ui/parts';
+import { Ago, count, DateAndTime, Empty, Loaded, Panel, State } from '../ui/parts';
 import { Table, unseen } from '../ui/table';
 import { dayBegins } from '../ui/zone';
 import { DAY, HOUR, type Stretch, snap } from './calendar';
@@ -201,7 +201,10 @@ function All({ items, edit }: { items: Reservation[]; edit: (r: Reservation) => 
               <State word={r.state} />
             </td>
             <td className="nowrap" data-l="begins">
-              <Ago at={r.window?.start ?? r.start} />
+              <DateAndTime at={r.window?.start ?? r.start} />{' '}
+              <span className="dim">
+                (<Ago at={r.window?.start ?? r.start} />)
+              </span>
             </td>
             <td data-l="length">{String(r.length)}</td>
             <td data-l="every">{r.every ? String(r.every) : 'once'}</td>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { EMPTY_TOKEN, forJoin, soon, tokenBody, tokenWords } from './token';
+import { ALL, EMPTY_TOKEN, forJoin, newestFirst, soon, tokenBody, tokenWords } from './token';
 
 test('a token of the API has a role and a project, one for agents has uses', () => {
   const form = { ...EMPTY_TOKEN, name: ' ci ', project: 'nlp', uses: '4' };
@@ -21,11 +21,13 @@ test('a token to join with expires as the server says, unless somebody wrote whe
 
 test('what is wrong is said at its field', () => {
   const field = (more: object) => {
-    const got = tokenBody({ ...EMPTY_TOKEN, name: 'ci', ...more });
+    const got = tokenBody({ ...EMPTY_TOKEN, name: 'ci', project: 'nlp', ...more });
     return 'problem' in got ? got.problem.field : null;
   };
   expect(field({})).toBeNull();
   expect(field({ name: ' ' })).toBe('name');
+  expect(field({ project: '' })).toBe('project');
+  expect(field({ project: '', join: true })).toBeNull();
   expect(field({ ttl: 'long' })).toBe('ttl');
   expect(field({ join: true, uses: '0' })).toBe('uses');
   expect(field({ join: true, uses: '1.5' })).toBe('uses');
@@ -43,4 +45,12 @@ test('before a token is revoked it is named, with its role', () => {
   expect(tokenWords(token)).toBe('Token ci (tok1; role admin, all projects)');
   expect(tokenWords({ ...token, role: 'user', project: 'nlp' })).toContain('role user, project nlp');
   expect(tokenWords({ ...token, role: null, join: true })).toContain('agents join with it');
+});
+
+test('all projects are chosen, never the default; the newest token comes first', () => {
+  expect(tokenBody({ ...EMPTY_TOKEN, name: 'ci', project: ALL })).toMatchObject({ body: { project: null } });
+  const at = (created_at: string) => ({ created_at });
+  expect(newestFirst([at('2030-01-01T00:00:00Z'), at('2030-01-02T00:00:00Z')])[0].created_at).toContain(
+    '02T',
+  );
 });

@@ -4,6 +4,9 @@ import { spanMs } from './spans';
 
 export const ROLES = ['viewer', 'user', 'operator', 'admin'] as const;
 
+/** Of no project: it may see all. No project has such a name. */
+export const ALL = '*';
+
 export interface TokenForm {
   name: string;
   join: boolean;
@@ -43,8 +46,9 @@ export function tokenBody(
       return no('uses', 'Write how many nodes, at least 1, or nothing.');
     return { body: { name, join: true, ttl, uses } };
   }
+  if (form.project === '') return no('project', 'Choose its project, or all projects.');
   const role = ROLES.find((r) => r === form.role) ?? 'user';
-  return { body: { name, join: false, role, project: form.project || null, ttl } };
+  return { body: { name, join: false, role, project: form.project === ALL ? null : form.project, ttl } };
 }
 
 /** A token in words, before something is done to it. */
@@ -53,6 +57,11 @@ export function tokenWords(t: Pick<Schemas['Token'], 'id' | 'name' | 'role' | 'p
     ? 'agents join with it'
     : `role ${t.role}, ${t.project ? `project ${t.project}` : 'all projects'}`;
   return `Token ${t.name} (${t.id}; ${may})`;
+}
+
+/** The newest first. */
+export function newestFirst<T extends Pick<Schemas['Token'], 'created_at'>>(all: readonly T[]): T[] {
+  return [...all].sort((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at));
 }
 
 const WEEK = 7 * 86_400_000;

@@ -11,7 +11,7 @@ import { Table, unseen } from '../ui/table';
 import { SelectField, TextField } from './field';
 import { FormPanel, useForm } from './form';
 import { ListPage, RowButton } from './frames';
-import { EMPTY_TOKEN, forJoin, ROLES, soon, tokenBody, tokenWords } from './token';
+import { ALL, EMPTY_TOKEN, forJoin, newestFirst, ROLES, soon, tokenBody, tokenWords } from './token';
 
 type Token = Schemas['Token'];
 type Created = Schemas['TokenCreated'];
@@ -102,13 +102,13 @@ function All({ items }: { items: Token[] }) {
     );
   };
   return (
-    <Panel title="All">
+    <Panel title="All" note="newest first">
       <Table
         label="Tokens"
         cards
         heads={['Name', 'Id', 'Role', 'Project', 'State', 'Created', 'Expires', unseen('Actions')]}
       >
-        {items.map((t) => (
+        {newestFirst(items).map((t) => (
           <tr key={t.id}>
             <td>
               {t.name}
@@ -199,7 +199,10 @@ function NewToken({ done, close }: { done: (t: Created) => void; close: () => vo
             <Options of={ROLES} />
           </SelectField>
           <SelectField label="Project" {...typed('project')}>
-            <option value="">all</option>
+            <option value="" disabled>
+              choose
+            </option>
+            <option value={ALL}>all projects</option>
             <Options of={known.data?.items.map((p) => p.name)} />
           </SelectField>
         </>

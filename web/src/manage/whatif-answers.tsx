@@ -23,7 +23,7 @@ export function Comparison({ kept }: { kept: Kept[] }) {
   const heads = kept.map((k) => ({
     word: (
       <>
-        {nameOf(k)} <span className="dim">{runsOf(k.answer)}</span>
+        {nameOf(k)}: <span className="dim">{runsOf(k.answer)}</span>
       </>
     ),
     className: 'num',

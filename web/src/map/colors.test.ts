@@ -156,3 +156,11 @@ test('jobs that are named have colours that no other job has; the rest is grey',
     expect(painted[11]).not.toBe(painted[10]);
   }
 });
+
+test('the map of temperatures marks what is hot and counts it', () => {
+  const temps = new Uint8Array([40, 79, 80, 91]);
+  const hot = { ...fleet, columns: { ...fleet.columns, temp: temps } } as Picture;
+  const paint = painter(hot, 'temp', 'dark');
+  expect(paint?.legend).toMatchObject([{ label: 'hot: 80 °C or more', count: 2 }]);
+  expect([...(paint?.strong ?? [])]).toEqual([0, 0, 1, 1]);
+});

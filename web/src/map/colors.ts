@@ -240,6 +240,9 @@ function avoidedGpus(fleet: Picture, n: number, names: Avoided | undefined): Uin
   return out;
 }
 
+/** From here on a GPU is called hot: most slow down a few degrees later. */
+export const HOT = 80;
+
 export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoided): Painter | null {
   const { columns, layout } = fleet;
   if (!columns || !layout) return null;
@@ -309,6 +312,14 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
       if (faulty(i)) broken++;
       else if (values[i] === none) unknown++;
     }
+    const hot = new Uint8Array(n);
+    if (mode === 'temp') for (let i = 0; i < n; i++) hot[i] = Number(!blanked(i) && values[i] >= HOT);
+    const alarm = rgb(STATE[theme].out);
+    const marked = {
+      label: `hot: ${HOT} °C or more`,
+      color: STATE[theme].out,
+      count: hot.reduce((sum, is) => sum + is, 0),
+    };
     const blanks = [
       { label: 'out of service', color: STATE[theme].unknown, count: broken },
       { label: mode === 'hazard' ? 'not raised' : 'no data', color: STATE[theme].unknown, count: unknown },
@@ -317,13 +328,15 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
       paint(out) {
         for (let i = 0; i < n; i++) {
           if (blanked(i)) out[i] = blank;
+          else if (hot[i]) out[i] = alarm;
           else {
             const share = (values[i] * factor - scale.from) / (to - scale.from);
             out[i] = steps[share <= 0 ? 0 : share >= 1 ? 63 : (share * 63) | 0];
           }
         }
       },
-      legend: blanks.filter((l) => l.count > 0),
+      legend: [marked, ...blanks].filter((l) => l.count > 0),
+      strong: mode === 'temp' ? hot : undefined,
       scale: { ...scale, to, stops: [0, 0.25, 0.5, 0.75, 1].map((s) => css(ramp(s, theme))) },
     };
   }

@@ -6,6 +6,7 @@ import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
 import { assignments, useAlertActions, useApprove, useIncidentActions } from './actions';
 import {
   type Alert,
+  breakerWords,
   type Cause,
   informs,
   type Pending,
@@ -86,12 +87,12 @@ function Remediation({ of: c }: { of: Cause }) {
 }
 
 /** Jobs and projects that a cause affects. */
-function Affected({ of: c }: { of: Cause }) {
+function Affected({ of: c, ended = [] }: { of: Cause; ended?: string[] }) {
   const rest = c.jobs_affected - Math.min(c.jobs.length, JOBS);
   return (
     <p>
       {c.jobs_affected === 0 ? (
-        <span className="dim">No job is affected.</span>
+        ended.length === 0 && <span className="dim">No job is affected.</span>
       ) : (
         <>
           Affected jobs:{' '}
@@ -108,6 +109,9 @@ function Affected({ of: c }: { of: Cause }) {
           </span>
         </>
       )}
+      {ended.length > 0 && ` It ended ${ended.slice(0, JOBS).join(', ')}`}
+      {ended.length > JOBS && ` and ${count(ended.length - JOBS, 'more attempt')}`}
+      {ended.length > 0 && (c.jobs_affected === 0 ? '. No job is affected now.' : '.')}
     </p>
   );
 }
@@ -128,7 +132,7 @@ function Breakers({ of: c }: { of: Cause }) {
           Breaker {b.entity} is {b.state === 'half_open' ? 'half-open' : b.state}:{' '}
           {count(b.nodes, 'node gets', 'nodes get')} no new work{' '}
           <span className="dim">
-            ({b.pinned ? `forced by ${b.pinned.replace(/^user:/, '')}` : tidy(b.reason)}).
+            ({breakerWords(b)}).
             {operates && (b.pinned || b.state === 'open') && (
               <>
                 {' '}
@@ -340,6 +344,7 @@ export function CauseCard({
   chosen,
   choose,
   all,
+  ended,
 }: {
   cause: Cause;
   /** Chosen for approval together with others. */
@@ -347,6 +352,8 @@ export function CauseCard({
   choose: (yes: boolean) => void;
   /** What is pending approval on the whole page. */
   all: Pending[];
+  /** Attempts that it has ended. */
+  ended?: string[];
 }) {
   const { operates } = useRights();
   const heading = useId();
@@ -372,7 +379,7 @@ export function CauseCard({
       {c.title && c.alerts.length === 0 && c.incidents.length > 0 && <p>{tidy(c.summary)}</p>}
       <Remediation of={c} />
       <Breakers of={c} />
-      <Affected of={c} />
+      <Affected of={c} ended={ended} />
       {(c.alerts.length > 0 || c.incidents.length > 0) && (
         <ul className="plain">
           {c.incidents.map((i) => (

@@ -4,6 +4,7 @@ import type { Alert, Cause, Remediation } from './causes';
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const {
   approveEach,
+  breakerWords,
   counts,
   newPages,
   OWN_LENGTH,
@@ -147,4 +148,11 @@ test('a runbook is opened at its step, with what it asks for filled in', () => {
   const c = cause({ runbook, findings: [{ id: '12' }] });
   expect(runbookSearch(c)).toEqual({ node: 'n1', gpu: '3', finding: '12', step: 4 });
   expect(runbookSearch(cause({}))).toEqual({});
+});
+
+test('a breaker is explained in the same words everywhere', () => {
+  const reason = 'this version fails more than others';
+  expect(breakerWords({ reason })).toBe(reason);
+  expect(breakerWords({ reason, pinned: 'user:mara' })).toBe(`forced by mara: ${reason}`);
+  expect(breakerWords({ reason: '', pinned: 'user:mara' })).toBe('forced by mara');
 });

@@ -1,6 +1,6 @@
 // What the on-call page makes of the causes that the server groups. Pure.
 import type { Schemas } from '../api/client';
-import { count } from '../ui/parts';
+import { count, tidy } from '../ui/parts';
 
 export type Cause = Schemas['OpenCause'];
 export type Remediation = Schemas['Remediation'];
@@ -70,6 +70,12 @@ export function primary(c: Judged, operates: boolean): Primary {
 /** Is somebody at every alert of a cause, or is each silenced? */
 export function quieted(c: Pick<Cause, 'alerts'>): boolean {
   return c.alerts.length > 0 && c.alerts.every((a) => a.silenced || a.acknowledged);
+}
+
+/** Why a breaker is in its state, and who forced it there: the same words wherever it is shown. */
+export function breakerWords(b: Pick<Schemas['Breaker'], 'pinned' | 'reason'>): string {
+  if (!b.pinned) return tidy(b.reason);
+  return `forced by ${b.pinned.replace(/^user:/, '')}${b.reason ? `: ${tidy(b.reason)}` : ''}`;
 }
 
 /** Does a cause only inform, so that nobody has to do anything about it? */

@@ -51,7 +51,18 @@ function Unreached() {
 }
 
 /** One card for each cause, worst first. */
-export function Causes({ causes, total }: { causes: Cause[]; total: number }) {
+export function Causes({
+  causes,
+  total,
+  order = 'worst first',
+  ended,
+}: {
+  causes: Cause[];
+  total: number;
+  order?: string;
+  /** Attempts that a cause has ended, where that is known. */
+  ended?: (cause: Cause) => string[];
+}) {
   const { whole, project, operates } = useRights();
   const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
   const one = (id: string, yes: boolean) => {
@@ -63,7 +74,7 @@ export function Causes({ causes, total }: { causes: Cause[]; total: number }) {
   const all = pendingOf(causes);
   if (whole === null) return null;
   return (
-    <Panel title="Causes" note={total > 0 ? `${total} open, worst first` : ''}>
+    <Panel title="Causes" note={total > 0 ? `${total} open, ${order}` : ''}>
       {all.length > 0 && <Unreached />}
       {operates && <Bulk causes={causes} chosen={chosen} choose={choose} />}
       {causes.length === 0 ? (
@@ -82,6 +93,7 @@ export function Causes({ causes, total }: { causes: Cause[]; total: number }) {
             chosen={chosen.has(c.id) && c.pending.length > 0}
             choose={(yes) => one(c.id, yes)}
             all={all}
+            ended={ended?.(c)}
           />
         ))
       )}

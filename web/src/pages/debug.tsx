@@ -186,17 +186,19 @@ export function Stragglers({
       note={at < 0 && silent > 0 ? `${words}; ${count(silent, 'rank')} report no steps` : words}
       actions={
         <>
-          <label className="dim">
-            show{' '}
-            <select value={by} onChange={(e) => go({ by: e.target.value })}>
-              {steps && <option value="step">step time</option>}
-              {told.map((f) => (
-                <option key={f.name} value={f.name}>
-                  {f.title.toLowerCase()}
-                </option>
-              ))}
-            </select>
-          </label>
+          {(steps || told.length > 0) && (
+            <label className="dim">
+              show{' '}
+              <select value={by} onChange={(e) => go({ by: e.target.value })}>
+                {steps && <option value="step">step time</option>}
+                {told.map((f) => (
+                  <option key={f.name} value={f.name}>
+                    {f.title.toLowerCase()}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
           {pages && <Pages t={t} go={go} />}
         </>
       }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { about } from './event-words';
+import { about, kindWords } from './event-words';
 
 const event = (kind: string, data: object) =>
   about({ cursor: '1', at: '2030-01-31T00:00:00Z', kind, origin: 'input', actor: 'a', data } as never);
@@ -37,4 +37,16 @@ test('acts, alerts and incidents name what they are about', () => {
     text: 'hang',
   });
   expect(event('receiver_failed', { receiver: 'slack', error: 'no route' }).text).toBe('slack, no route');
+});
+
+test('kinds are plain words, and a placement says where', () => {
+  expect(kindWords('slot_ended')).toBe('ranks ended on a node');
+  expect(kindWords('job_placed')).toBe('job placed');
+  const placed = (nodes: string[]) =>
+    event('job_placed', {
+      key: { job: 42, attempt: 1 },
+      placement: { slots: nodes.map((node) => ({ node })), domain: 'eu/c1/s1' },
+    }).text;
+  expect(placed(['n1', 'n1', 'n2'])).toBe('on n1, n2');
+  expect(placed(['n1', 'n2', 'n3', 'n4'])).toBe('on 4 nodes in eu/c1/s1');
 });

@@ -21,7 +21,7 @@ import { Page } from '../ui/page';
 import { LoadMore } from '../ui/paged';
 import { Clock, count, Empty, Problem, Word } from '../ui/parts';
 import { Table } from '../ui/table';
-import { about } from './event-words';
+import { about, kindWords } from './event-words';
 
 export function EventsPage() {
   const search = useSearch({ from: '/events' });
@@ -61,9 +61,11 @@ export function EventsPage() {
             title={query.isPending ? 'Loading…' : isChosen(search) ? 'Nothing matches so far' : 'Nothing yet'}
           >
             <p>
-              {isChosen(search)
-                ? 'No event of this kind was found in the part of the log that was searched.'
-                : "Everything that happens is an event in one log: submissions, placements, faults, remediation, operators' actions."}
+              {query.isPending
+                ? null
+                : isChosen(search)
+                  ? 'No event of this kind was found in the part of the log that was searched.'
+                  : "Everything that happens is an event in one log: submissions, placements, faults, remediation, operators' actions."}
             </p>
           </Empty>
         ) : (
@@ -146,7 +148,7 @@ function EventTable({ events, show }: { events: LogEvent[]; show: (next: EventSe
                 aria-expanded={open === e.cursor}
                 onClick={() => setOpen(open === e.cursor ? null : e.cursor)}
               >
-                {e.kind.replaceAll('_', ' ')}
+                {kindWords(e.kind)}
               </button>
             </td>
             <td className="nowrap" data-l={a.job && 'job'}>

@@ -10,6 +10,7 @@ import { useAct } from '../ui/act';
 import { NodeLink } from '../ui/links';
 import { Ago, Clock, count, Empty, Fact, Loaded, Panel, State, span } from '../ui/parts';
 import { Table } from '../ui/table';
+import { entryWords, kindWord } from './incident-words';
 
 type Made = Schemas['IncidentRecord'];
 
@@ -28,10 +29,11 @@ export function IncidentPage() {
               <State word={r.incident.state} />
               <span>{r.incident.summary}</span>
             </div>
+            {/* On a phone what can be done comes before what happened. */}
+            <Actions made={r} />
             <div className="columns wide-left">
               <Timeline made={r} />
               <div>
-                <Actions made={r} />
                 <Impact made={r} />
                 <Notes made={r} />
                 <Changes made={r} />
@@ -46,21 +48,24 @@ export function IncidentPage() {
 
 function Timeline({ made }: { made: Made }) {
   return (
-    <Panel title="Timeline" note={count(made.timeline.length, 'entry', 'entries')}>
+    <Panel
+      title="Timeline"
+      note={`${count(made.timeline.length, 'entry', 'entries')}, newest first${made.cut ? '; there was more than is shown' : ''}`}
+    >
       {made.timeline.length === 0 ? (
         <Empty title="No entries in the log" />
       ) : (
         <Table label="Timeline" tall cards heads={['When', 'What', 'Where', 'Who', 'Text']}>
-          {made.timeline.map((e, i) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: entries never move
-            <tr key={i}>
+          {made.timeline.toReversed().map((e, i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: entries are only added, and counted from the oldest
+            <tr key={made.timeline.length - i}>
               <td className="nowrap">
                 <Clock at={e.at} />
               </td>
-              <td>{e.what}</td>
+              <td>{kindWord(e.what)}</td>
               <td className="nowrap">{e.node && <NodeLink name={e.node} />}</td>
               <td className="dim nowrap">{e.actor}</td>
-              <td className="whole">{e.text}</td>
+              <td className="whole">{entryWords(e)}</td>
             </tr>
           ))}
         </Table>

@@ -12,7 +12,7 @@ import { LeftPast } from '../time/left-past';
 import { NodeLink } from '../ui/links';
 import { Ago, Clock, count, Fact, Loaded, Panel, Since, State, span } from '../ui/parts';
 import { num, Table } from '../ui/table';
-import { BASIS_TEXT } from '../words';
+import { BASIS_TEXT, domainWords } from '../words';
 import { JobRanks } from './debug';
 import { Explained } from './explanation';
 import { fabricOf, gang, whereOrWhy } from './jobs';
@@ -183,7 +183,7 @@ function Placement({ job: j }: { job: Job }) {
   if (!a) return null;
   const preflight = a.preflight ? `; preflight: ${a.preflight.message}` : '';
   return (
-    <Panel title={`Attempt ${a.no}`} note={`${a.domain}${fabricOf(a)}${preflight}`}>
+    <Panel title={`Attempt ${a.no}`} note={`${domainWords(a.domain)}${fabricOf(a)}${preflight}`}>
       <Table label="Ranks and nodes" tall cards heads={['Node', 'Ranks', 'GPUs', 'State']}>
         {a.slots.map((s) => (
           <tr key={`${s.node}${s.node_rank}`}>

@@ -29,6 +29,7 @@ import {
 import { num, Table } from '../ui/table';
 import { useTheme } from '../ui/theme';
 import { drainable, gpusWords, isCordoned, servesWords, standing } from '../words';
+import { entryWords, kindWord } from './incident-words';
 import { FindingItem, RemediationItem, WORST } from './oncall';
 
 type Node = Schemas['Node'];
@@ -434,13 +435,17 @@ export function Timeline({ name, gpu }: { name: string; gpu?: number }) {
                 <li key={`${e.at}${i}`}>
                   <Clock at={e.at} />
                   <span>
-                    {e.severity ? <State word={e.severity} /> : <span className="dim">{e.what}</span>}
+                    {e.severity ? (
+                      <State word={e.severity} />
+                    ) : (
+                      <span className="dim">{kindWord(e.what)}</span>
+                    )}
                   </span>
                   <span>
                     {e.gpu !== null && e.gpu !== undefined && gpu === undefined && (
                       <span className="dim">GPU {e.gpu} </span>
                     )}
-                    {e.text}
+                    {entryWords(e)}
                   </span>
                 </li>
               ))}

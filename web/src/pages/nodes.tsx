@@ -23,8 +23,9 @@ const STATES = [
 ];
 const COLUMNS = 'minmax(120px, 0.8fr) 170px 100px 70px minmax(180px, 1fr) 100px minmax(160px, 2.6fr)';
 
-const why = (n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_work' | 'stage_why' | 'cordon'>) =>
-  standing(n).why ?? n.stage_why ?? n.cordon ?? '';
+export const why = (n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_work' | 'stage_why' | 'cordon'>) =>
+  // Of a node that serves the stage says how it came back, which is on its page: nothing is wrong.
+  standing(n).why ?? (n.state === 'ready' ? null : n.stage_why) ?? n.cordon ?? '';
 
 export function NodesPage() {
   const search = useSearch({ from: '/nodes' });

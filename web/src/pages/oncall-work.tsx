@@ -5,6 +5,7 @@ import { api, must, type Schemas } from '../api/client';
 import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
 import { NO_FIGURE } from '../live/frame';
+import { HOT } from '../map/colors';
 import { useRights } from '../rights';
 import { JobLink } from '../ui/links';
 import { Ago, count, Empty, Loaded, Panel } from '../ui/parts';
@@ -13,8 +14,6 @@ import { gang, whereOrWhy } from './jobs';
 type Job = Schemas['Job'];
 
 const SHOWN = 8;
-/** From here on a GPU is called hot: most slow down a few degrees later. */
-const HOT = 80;
 
 /** The newest jobs in a state: the first of them in an order, with a few words about each. */
 function Jobs({

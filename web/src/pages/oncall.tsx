@@ -4,9 +4,10 @@ import { useState } from 'react';
 import { api, once } from '../api/client';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
-import type { Remediation } from '../oncall/causes';
+import { breakerWords, type Remediation } from '../oncall/causes';
 import { Causes } from '../oncall/list';
 import { NotifyButton, usePageNotifications } from '../oncall/notify';
+import { ReleaseBreaker } from '../oncall/release';
 import { StaleNote, StatusStrip } from '../oncall/strip';
 import { causes as causesQuery, endedRemediations, health } from '../queries';
 import { useRights } from '../rights';
@@ -188,12 +189,13 @@ function Breakers() {
                     {count(b.nodes, 'node')}, since <Ago at={b.since} />
                   </span>
                 </h3>
-                <p>{b.reason}</p>
+                <p>{breakerWords(b)}</p>
                 {b.probe_at && (
                   <p className="dim">
                     next probe <Ago at={b.probe_at} />
                   </p>
                 )}
+                <ReleaseBreaker of={b} />
               </div>
             ))
           )}

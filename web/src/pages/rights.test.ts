@@ -384,3 +384,17 @@ test('draining a node names the jobs on it', () => {
   const ten = Array.from({ length: 10 }, (_, i) => ({ ...one, id: String(i) }));
   expect(drainWords(ten)).toContain('and 2 more jobs hold');
 });
+
+test('of a node that serves nothing is given as wrong', async () => {
+  const { why } = await import('./nodes');
+  const back = { state: 'ready', stage_why: 'passed its test after a reboot (gpu-off-bus)' } as never;
+  expect(why(back)).toBe('');
+  expect(why({ state: 'suspect', stage_why: 'XID 79', cordon: 'swap' } as never)).toBe('XID 79');
+});
+
+test('an objective that is not met says why budget is left', async () => {
+  const { belowWords } = await import('./slo-parts');
+  const slo = { state: 'below_target', counted_for: '7d', window: '28d', budget_left: 0.77 } as never;
+  expect(belowWords(slo)).toContain('counted for 7d of 28d; the rest counts as good');
+  expect(belowWords({ ...(slo as object), state: 'met' } as never)).toBe('');
+});

@@ -10,6 +10,7 @@ import { NodeLink } from '../ui/links';
 import { Page } from '../ui/page';
 import { Ago, count, Empty, Loaded, NotShown, Panel, type Tone, Word } from '../ui/parts';
 import { Table } from '../ui/table';
+import { follows, leadsTo, lookWords } from './runbook-words';
 
 type Step = Schemas['RunbookStep'];
 type Run = Schemas['RunbookRun'];
@@ -166,21 +167,17 @@ function StepText({ step }: { step: Step }) {
         <Tag word={step.kind} />
       </h3>
       {step.text && <p>{step.text}</p>}
-      <p>
-        <code>{step.says}</code>
-      </p>
+      <p title={step.says}>{lookWords(step.kind, step.says) ?? <code>{step.says}</code>}</p>
       {step.choices.length > 0 ? (
         <ul>
           {step.choices.map((c) => (
             <li key={c.text}>
-              {c.text} <span className="dim">then {c.goto}</span>
+              {c.text} <span className="dim">({leadsTo(c.goto)})</span>
             </li>
           ))}
         </ul>
       ) : (
-        <p className="dim">
-          then {step.then}, otherwise {step.otherwise}
-        </p>
+        <p className="dim">{follows(step.kind, step.then, step.otherwise)}</p>
       )}
     </>
   );

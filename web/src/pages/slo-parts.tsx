@@ -25,6 +25,12 @@ export function sloTone(s: Slo) {
   return <Word tone={tone}>{word}</Word>;
 }
 
+/** Why one that is not met has budget left; empty for others. */
+export function belowWords(s: Pick<Slo, 'state' | 'counted_for' | 'window' | 'budget_left'>): string {
+  if (s.state !== 'below_target' || !s.budget_left) return '';
+  return ` Not met by what was counted for ${brief(s.counted_for)} of ${s.window}; the rest counts as good, so that budget is left.`;
+}
+
 /** What was reached, and what is asked for. */
 export const reached = (s: Slo) => `${s.good_text ?? 'no data'} (target ${s.target}) over ${s.window}`;
 

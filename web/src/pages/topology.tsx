@@ -18,6 +18,7 @@ import {
   type Standing,
   tally,
 } from '../topo/links';
+import { tripped } from '../topo/tripped';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { Page } from '../ui/page';
@@ -218,10 +219,10 @@ function LeafBox({
 }) {
   const layout = fleet.layout as NonNullable<Fleet['layout']>;
   const flags = fleet.columns?.flags;
-  const open = flags && l.racks.some((r) => r.nodes.some((n) => flags[fleet.first[n]] & Flag.breaker));
+  const open = tripped(l.racks, (n) => !!flags && (flags[fleet.first[n]] & Flag.breaker) !== 0);
   const up = known.leaves.get(l.path);
   return (
-    <div className={open ? 'leaf tripped' : 'leaf'}>
+    <div className={open.whole ? 'leaf tripped' : 'leaf'}>
       <span className={`uplink link-${up?.standing ?? 'unknown'}`} title={says(up)} />
       <h3>
         <Link to="/" search={{ find: l.name }}>
@@ -229,13 +230,15 @@ function LeafBox({
         </Link>{' '}
         <span className="dim">
           {count(l.nodes, 'node')}
-          {open ? ', a breaker is open' : ''}
+          {open.count > 0
+            ? `, a breaker is open${open.whole ? '' : ` for ${count(open.count, 'node')}`}`
+            : ''}
           {ill(up) ? `, ${STANDING_WORDS[up?.standing ?? 'slow']}` : ''}
         </span>
       </h3>
       <div className="racks">
         {l.racks.map((r) => (
-          <div className="rack" key={r.name}>
+          <div className={open.racks.has(r.name) ? 'rack tripped' : 'rack'} key={r.name}>
             <span className="dim cut" title={r.feed ? `feed ${r.feed}` : undefined}>
               {r.name}
             </span>
@@ -248,6 +251,7 @@ function LeafBox({
                   key={n}
                   to="/nodes/$name"
                   params={{ name }}
+                  className={open.nodes.has(n) ? 'tripped' : undefined}
                   style={{ borderLeftColor: classColor(kinds[n] ?? 'unknown', theme) }}
                   title={`${name}: ${CLASS_WORDS[kinds[n] ?? 'unknown']}\nlink: ${says(link)}${inside ? `\nNVLink: ${says(inside)}` : ''}`}
                 >

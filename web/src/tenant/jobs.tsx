@@ -7,7 +7,7 @@ import { whereOrWhy } from '../pages/jobs';
 import { Ago, Since, State, tidy, Word } from '../ui/parts';
 import { BASIS_TEXT } from '../words';
 import { workExplain } from './queries';
-import { ending, expectedStart } from './words';
+import { ending, expectedStart, ranSince, restartWords } from './words';
 
 type Job = Schemas['Job'];
 
@@ -33,7 +33,8 @@ export function RunningJob({ job: j }: { job: Job }) {
           {gang(j)}
           {since && (
             <>
-              , runs for <Since at={since} />
+              , runs for <Since at={ranSince(j, since)} />
+              {j.past.length > 0 && ' in all'}
             </>
           )}
           {j.attempt?.deadline && (
@@ -44,6 +45,17 @@ export function RunningJob({ job: j }: { job: Job }) {
         </span>
       </h3>
       <p className="dim">{tidy(whereOrWhy(j))}</p>
+      {j.past.length > 0 && (
+        <p>
+          {tidy(restartWords(j))}
+          {since && (
+            <span className="dim">
+              {' '}
+              (<Ago at={since} />)
+            </span>
+          )}
+        </p>
+      )}
       {j.idle_warned && (
         <p>
           <Word tone="warn">idle</Word> warned <Ago at={j.idle_warned} /> that its GPUs do nothing

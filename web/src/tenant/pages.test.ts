@@ -261,3 +261,22 @@ test('who sees the whole site is sent to the pages of the site', () => {
   for (const page of [WorkPage, UsagePage, StatusPage])
     expect(show(page, operator)).toContain('This page is for tokens that are bound to a project');
 });
+
+test('the status page says which attempt a node has ended, and the dates of what is planned', () => {
+  const past = [{ no: 1, nodes: ['n1'], reason: 'node n1: XID 79', ended_at: at, placed_at: at }];
+  const hit = { ...cause, nodes: ['n1'], findings: [] };
+  const window = { start: '2030-02-19T14:00:00Z', end: '2030-02-19T18:00:00Z' };
+  const text = show(StatusPage, tenant, [
+    ...lists(null, [], [{ ...job, past }], []),
+    [['causes'], { items: [hit], count: 1 }],
+    [
+      ['reservations'],
+      {
+        items: [{ name: 'swap', state: 'planned', maintenance: true, nodes: ['n1'], window, start: at }],
+        cursor: null,
+      },
+    ],
+  ]);
+  expect(text).toContain('It ended attempt 1 of your job 7. No job is affected now.');
+  expect(text).toMatch(/2030-02-\d\d \d\d:00<\/time> to <time/);
+});

@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query';
+import { useQueries, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
@@ -11,6 +11,7 @@ import {
   Ago,
   Clock,
   count,
+  DateAndTime,
   Empty,
   exact,
   Fact,
@@ -22,8 +23,8 @@ import {
   Word,
 } from '../ui/parts';
 import { ForTenant } from './for-tenant';
-import { EVERY } from './queries';
-import { nodesWords, planned, serviceOf } from './words';
+import { EVERY, workJobs } from './queries';
+import { endedBy, nodesWords, ownFirst, planned, serviceOf } from './words';
 
 /**
  * How the site does, as far as this token is shown it; `stale`: why what is known may not hold any more. A page about
@@ -74,8 +75,17 @@ export function StatusPage() {
   );
 }
 
+/** Jobs that may have been interrupted: those that run or wait again, and the newest that ended. */
+function useOwnJobs() {
+  const states = ['starting,running,stopping', 'queued', 'ended'];
+  return useQueries({ queries: states.map((s) => workJobs(s, undefined)) }).flatMap(
+    (q) => q.data?.items ?? [],
+  );
+}
+
 function Status({ project }: { project: string }) {
   const { query, open, stale } = useService();
+  const jobs = useOwnJobs();
   return (
     <Page
       className={stale ? 'oncall stale' : 'oncall'}
@@ -106,7 +116,16 @@ function Status({ project }: { project: string }) {
               }}
             </Loaded>
           </Panel>
-          <Loaded query={open}>{(list) => <Causes causes={list.items} total={list.count} />}</Loaded>
+          <Loaded query={open}>
+            {(list) => (
+              <Causes
+                causes={ownFirst(list.items, jobs)}
+                total={list.count}
+                order="what affects your jobs first"
+                ended={(c) => endedBy(c, jobs)}
+              />
+            )}
+          </Loaded>
           <NotShown
             project={project}
             what="incidents, remediations and breakers of the site, and what concerns other projects"
@@ -150,13 +169,14 @@ function PlannedWindows() {
                 <span>{r.name}</span>
                 <span className="dim">
                   {r.maintenance ? 'maintenance' : 'reservation'}, {count(r.nodes.length, 'node')}, from{' '}
-                  <Ago at={r.window?.start ?? r.start} />
+                  <DateAndTime at={r.window?.start ?? r.start} />
                   {r.window && (
                     <>
                       {' '}
-                      to <Ago at={r.window.end} />
+                      to <DateAndTime at={r.window.end} />
                     </>
-                  )}
+                  )}{' '}
+                  (<Ago at={r.window?.start ?? r.start} />)
                 </span>
               </h3>
               {r.reason && <p className="dim">{r.reason}</p>}

@@ -53,17 +53,14 @@ function NoUsage({ project, complete }: { project: string; complete: boolean }) 
 export function UsagePanel({ project }: { project: string }) {
   const query = useQuery(fleetReport(7));
   return (
-    <Panel
-      title="My usage"
-      note={query.data ? spanned(known(query.data).log) : ''}
-      actions={<Link to="/usage">More</Link>}
-    >
+    <Panel title="My usage" note="the last 7 days" actions={<Link to="/usage">More</Link>}>
       <Loaded query={query}>
         {(r) =>
           r.total.allocated_gpu_seconds > 0 ? (
             <div className="body">
               <p>
-                <b className="large">{hours(r.total.allocated_gpu_seconds)}</b> GPU-hours
+                <b className="large">{hours(r.total.allocated_gpu_seconds)}</b> GPU-hours allocated to jobs of{' '}
+                {project}, each in full, {spanned(known(r).log)}
                 {!r.complete && <span className="dim"> so far; the log is still being read</span>}
               </p>
               <Used of={r.total} />

@@ -4,14 +4,18 @@ import type { Figures } from '../exec/figures';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const {
+  endedBy,
   ending,
   expectedStart,
   firstCommands,
   lastEnded,
   nodesWords,
   noQuotaWords,
+  ownFirst,
   planned,
   quotaLines,
+  ranSince,
+  restartWords,
   serviceOf,
   usedParts,
 } = await import('./words');
@@ -176,4 +180,38 @@ test('what is over is not planned, and the next comes first', () => {
     at('now', 'active', '2030-01-31T00:00:00Z'),
   ];
   expect(planned(all).map((r) => r.name)).toEqual(['now', 'later']);
+});
+
+const interrupted = {
+  id: '2081',
+  past: [
+    {
+      no: 1,
+      nodes: ['hgx-1', 'hgx-2'],
+      reason: 'node hgx-1: XID 79',
+      findings: ['7'],
+      started_at: '2030-01-01T00:00:00Z',
+      ended_at: '2030-01-01T03:36:00Z',
+    },
+  ],
+} as never;
+
+test('a node that ended an attempt is not said to affect nobody, and comes first', () => {
+  const cause = (id: string, nodes: string[], findings: string[] = [], jobs_affected = 0) => ({
+    id,
+    nodes,
+    jobs_affected,
+    findings: findings.map((f) => ({ id: f })),
+  });
+  const [other, own, now] = [cause('a', ['hgx-2']), cause('b', ['hgx-1']), cause('c', ['hgx-9'], [], 1)];
+  expect(endedBy(own, [interrupted])).toEqual(['attempt 1 of your job 2081']);
+  expect(endedBy(other, [interrupted])).toEqual([]);
+  expect(endedBy(cause('d', ['hgx-2'], ['7']), [interrupted])).toHaveLength(1);
+  expect(ownFirst([other, own, now], [interrupted]).map((c) => c.id)).toEqual(['c', 'b', 'a']);
+});
+
+test('a job that was restarted says how long it ran in all, and why it began again', () => {
+  const j = { ...(interrupted as object), attempt: { no: 2 } } as never;
+  expect(restartWords(j)).toBe('attempt 2, restarted because: node hgx-1: XID 79');
+  expect(ranSince(j, '2030-01-01T04:00:00Z')).toBe('2030-01-01T00:24:00.000Z');
 });

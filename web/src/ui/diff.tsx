@@ -1,5 +1,5 @@
-import { diff } from '../jobs/differ';
-import { Empty } from './parts';
+import { changesOnly, diff } from '../jobs/differ';
+import { count, Empty } from './parts';
 
 /** Two texts line by line, with marks that do not rest on colour alone. */
 export function DiffLines({
@@ -21,10 +21,10 @@ export function DiffLines({
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
     <pre className="log spec-diff" tabIndex={0} aria-label="What differs">
-      {lines.map((l, i) => (
+      {changesOnly(lines).map((l, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: lines never move, and may be the same
         <span key={i} className={l.side === '-' ? 'less' : l.side === '+' ? 'more' : undefined}>
-          {`${l.side} ${l.text}\n`}
+          {l.side === '…' ? `… ${count(l.count, 'line')} the same\n` : `${l.side} ${l.text}\n`}
         </span>
       ))}
     </pre>

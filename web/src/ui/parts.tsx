@@ -236,6 +236,16 @@ export function Clock({ at }: { at: string }) {
   );
 }
 
+/** A moment for plans: its date and its minute, whichever day it is. */
+export function DateAndTime({ at }: { at: string }) {
+  const { date, time } = wall(at);
+  return (
+    <time dateTime={at} title={exact(at)}>
+      {date} {time.slice(0, 5)}
+    </time>
+  );
+}
+
 /** A size as the API writes it, such as `2TiB`, with a space before its unit. */
 export const spaced = (size: string) => size.replace(/^([\d.]+)([KMGTP]?i?B)$/, '$1 $2');
 

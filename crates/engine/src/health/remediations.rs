@@ -481,7 +481,7 @@ impl Engine {
     fn give_back(&mut self, r: &Remediation, n: &Node) {
         // A person may have had it tested before anything was done: then nothing was tried.
         let done = r.step != RemediationStep::Approval || r.act.is_some();
-        let after = if done { format!(" after {}", r.action.words()) } else { String::new() };
+        let after = if done { format!(" after {}", r.action.noun()) } else { String::new() };
         let reason = format!("passed its test{after} ({})", r.kind);
         let until = self.serve_again(n, reason);
         if done {

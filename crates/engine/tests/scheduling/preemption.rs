@@ -319,7 +319,7 @@ fn quota_that_spot_work_borrowed_is_reclaimed_although_nodes_are_free() {
     assert_eq!(stopped_for(&w, stopped[0]), Some((claim, Rank::Quota)));
     let more = w.submit(by("blue", gang(1, 8)));
     let why = w.explain(more).summary;
-    let short = "quota blue leaves 0 of the 8 GPUs it asks for: 8 nominal, 16 used";
+    let short = "quota blue leaves 0 of the 8 GPUs it asks for: 8 owned, 16 used";
     let kept = "8 reserved for jobs that others are preempted for";
     assert_eq!(why, format!("{short}, {kept}; it may borrow what others do not use now"));
     let state = w.engine.state();

@@ -24,8 +24,8 @@ use std::sync::Arc;
 const FINDINGS: usize = 100;
 /// What a tenant reads of a page that a receiver was sent.
 const PAGED: &str = "the operators of this site were paged";
-/// And of one that none was sent.
-const REACHED_NOBODY: &str = "a page to the operators of this site is open and has reached nobody";
+/// And of one that none was sent: whom it reached is not for tenants.
+const UNSENT: &str = "a problem of this site is open that its operators have to act on";
 
 /// Get the status of the site, worst first: what is wrong, and what is pending approval.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/health", tag = "health",
@@ -311,7 +311,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
             s.slo.desk.notified_of(&a.id).any(|(_, t)| t.urgency == Urgency::Page && !t.over)
         };
         let reached = pages.iter().copied().any(sent);
-        attention.push(if reached { PAGED } else { REACHED_NOBODY }.to_owned());
+        attention.push(if reached { PAGED } else { UNSENT }.to_owned());
     }
     if whole && unseen > 0 {
         bad.push(some(unseen, "page is not acknowledged", "pages are not acknowledged"));
@@ -489,7 +489,7 @@ mod tests {
         let mut site = Site::default();
         let alerts = vec![(page.id.clone(), AlertChange::Firing)];
         site.slo.alerts.insert(page.id.clone(), page);
-        assert_eq!(judged_site(&site, false).1, [REACHED_NOBODY]);
+        assert_eq!(judged_site(&site, false).1, [UNSENT]);
         let letter = Notification { to: "duty".parse().unwrap(), alerts };
         let slo = &mut site.slo;
         slo.desk.sent(Time(0), &letter, &slo.alerts);
@@ -507,7 +507,7 @@ mod tests {
         assert_eq!(said(page.clone(), true), want("bad", "1 page is not acknowledged"));
         let known = alert("page", "acknowledged");
         assert_eq!(said(known, true), want("attention", "1 page is acknowledged"));
-        assert_eq!(said(page.clone(), false), want("attention", REACHED_NOBODY));
+        assert_eq!(said(page.clone(), false), want("attention", UNSENT));
         // What nobody is woken for.
         let quiet = Alert { silenced: Some("fans".parse().unwrap()), ..page };
         for a in [alert("ticket", "firing"), alert("page", "resolved"), quiet] {

@@ -15,6 +15,7 @@ use muster_model::finding::{Finding, ObservedFinding, Severity};
 use muster_model::ids::JobId;
 use muster_model::job::SlotEnd;
 use muster_model::names::{NameError, NodeName};
+use muster_model::node::NodeRole;
 use muster_model::remediation::{AskedAct, Remediation, RemediationStep};
 use muster_model::tenant::Role;
 use muster_model::units::Time;
@@ -249,9 +250,7 @@ fn stage(r: &Record, of: &NodeName) -> Option<String> {
             format!("connected again, boot {boot}")
         }
         Event::NodeRetired { node } if about(node) => "retired".into(),
-        Event::NodeMarked { node, role, hazard, .. } if about(node) => {
-            format!("role {}, hazard {hazard} in 1000", role.word())
-        }
+        Event::NodeMarked { node, role, hazard, .. } if about(node) => marked(*role, *hazard),
         Event::GpusExcluded { node, gpus, reason, .. } if about(node) => {
             let list: Vec<String> = gpus.iter().map(|g| g.to_string()).collect();
             let what = if list.is_empty() {
@@ -267,6 +266,20 @@ fn stage(r: &Record, of: &NodeName) -> Option<String> {
         },
         _ => return None,
     })
+}
+
+/// What a mark on a node means for its work.
+fn marked(role: NodeRole, hazard: u32) -> String {
+    let role = match role {
+        NodeRole::Normal => "gets work of every kind",
+        NodeRole::Spare => "is a spare: it replaces failed nodes of running jobs",
+        NodeRole::Lemon => "fails more often than others: small preemptible work only",
+        NodeRole::Suspect => "gets no work until somebody has inspected it",
+    };
+    match hazard {
+        0 => role.to_owned(),
+        n => format!("{role}; hazard {}.{} % a month", n / 10, n % 10),
+    }
 }
 
 fn test(r: &Record, of: &NodeName) -> Option<String> {
@@ -301,4 +314,16 @@ fn hit(r: &Record, of: &NodeName) -> Option<TimelineEntry> {
     };
     let id = Some(key.job.to_string());
     Some(TimelineEntry { id, ..entry(r.at, TimelineKind::Job, text) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_says_what_it_means_for_work() {
+        let spare = "is a spare: it replaces failed nodes of running jobs";
+        assert_eq!(marked(NodeRole::Spare, 0), spare);
+        assert_eq!(marked(NodeRole::Spare, 125), format!("{spare}; hazard 12.5 % a month"));
+    }
 }

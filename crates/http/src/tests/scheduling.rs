@@ -511,5 +511,5 @@ async fn every_answer_gives_one_reason_where_a_quota_leaves_too_little() {
     when(&s, first["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
     let second = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
     let why = one_reason(&s, &second, &spec(2)).await;
-    assert_eq!(why, "quota a leaves 0 of the 2 GPUs it asks for: 4 nominal, 4 used");
+    assert_eq!(why, "quota a leaves 0 of the 2 GPUs it asks for: 4 owned, 4 used");
 }

@@ -127,7 +127,8 @@ impl Site {
         }
         let held = self.state.jobs.values().filter(|j| j.held.is_some()).count();
         if held > 0 {
-            notes.push(format!("{held} held jobs are left out"));
+            let jobs = if held == 1 { "job is" } else { "jobs are" };
+            notes.push(format!("{held} held {jobs} left out"));
         }
         let coming = self.arrivals_per_hour();
         if coming.is_none() {
