@@ -135,7 +135,8 @@ fn pages(c: &Cluster, node: &str) {
     c.muster(&["node", "inject", "xid", node, "--gpu", "0", "--code", "79"]).code(0);
     let paged = || {
         let list = c.json(&["alerts"]);
-        let page = items(&list).iter().find(|a| a["urgency"] == "page");
+        let page = |a: &&Value| a["urgency"] == "page" && a["kind"] == "gpu-off-bus";
+        let page = items(&list).iter().find(page);
         page.and_then(|a| a["id"].as_str().map(str::to_owned))
     };
     until("somebody is paged", || paged().is_some());
