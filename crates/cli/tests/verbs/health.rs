@@ -131,6 +131,7 @@ fn pages(c: &Cluster, node: &str) {
         said.stdout
     };
     until("no page is open", || tenant().contains("nothing is known to be wrong with your jobs"));
+    until("the node is back", || c.json(&["get", "node", node])["agent"].is_object());
     c.muster(&["automation", "stop", "--reason", "cooling works"]).code(0);
     c.muster(&["node", "inject", "xid", node, "--gpu", "0", "--code", "79"]).code(0);
     let paged = || {
