@@ -30,6 +30,17 @@ fn a_gang_runs_and_every_rank_is_heard() {
     assert_eq!(out.stdout.lines().count(), 16, "{out:?}");
 }
 
+/// A program that fails by itself is no alert, and nothing of the site is wrong.
+#[track_caller]
+fn nothing_is_wrong(c: &Cluster) {
+    let alerts = c.json(&["alerts"]);
+    assert!(items(&alerts).is_empty(), "{alerts:#}");
+    let out = c.muster(&["health"]);
+    out.code(0);
+    let first = out.stdout.lines().next().unwrap_or_default();
+    assert_eq!(first.split_whitespace().collect::<Vec<_>>(), ["Site:", "healthy"], "{out:?}");
+}
+
 #[test]
 fn exit_codes_come_back_and_refusals_say_why() {
     let c = Cluster::start_known(16, "site/config.toml");
@@ -44,9 +55,13 @@ fn exit_codes_come_back_and_refusals_say_why() {
         .expect("the muster binary starts");
     assert!(known.status.success(), "{known:?}");
     assert!(!c.path(".config/muster/config.toml").exists(), "nobody named that one");
+    // How fast the API answers is up to the machine: a slow one must not raise alerts here.
+    c.muster(&["slo", "delete", "admission", "api-latency"]).code(0);
     c.muster(&["run", "--", "sh", "-c", "exit 7"]).code(7);
+    nothing_is_wrong(&c);
     let one_fails = "if [ $RANK = 3 ]; then exit 9; fi; sleep 30";
     c.muster(&["run", "--nodes", "2", "--gpus", "2", "--", "sh", "-c", one_fails]).code(9);
+    nothing_is_wrong(&c);
 
     let out = c.muster(&["run", "--nodes", "99", "--gpus", "8", "--", "true"]);
     out.code(5);
@@ -386,15 +401,39 @@ fn output_has_times(c: &Cluster) {
     assert_eq!(c.muster(&["logs", "seen"]).stdout, "begun\nthrough\n");
 }
 
+/// Pretended work that writes checkpoints, on one GPU.
+fn saving(c: &Cluster) -> String {
+    let spec = serde_json::json!({
+        "name": "saves",
+        "gang": {"nodes": 1, "gpus_per_node": 1},
+        "checkpoint": {"dir": c.path("checkpoints")},
+        "simulate": {"run": "1h"},
+    });
+    let file = c.path("saves.json");
+    std::fs::write(&file, spec.to_string()).expect("the test's own directory");
+    c.submit(&[file.display().to_string().as_str()])
+}
+
 #[test]
 fn a_crashed_node_costs_its_job_one_attempt() {
     let c = Cluster::start_to_crash(2);
+    let nodes = c.json(&["get", "nodes"]);
+    let name = |n: usize| items(&nodes)[n]["name"].as_str().expect("a name").to_owned();
+    let (node, other) = (name(0), name(1));
+    c.muster(&["node", "cordon", &other]).code(0);
     let script =
         "if [ $MUSTER_ATTEMPT = 1 ]; then sleep 600; fi; echo second attempt on $MUSTER_NODE";
-    let id = c.submit(&["--gpus", "8", "--ranks-per-node", "1", "--", "sh", "-c", script]);
-    until("the job runs", || c.json(&["get", "job", &id])["state"] == "running");
-    let job = c.json(&["get", "job", &id]);
-    let node = job["attempt"]["slots"][0]["node"].as_str().expect("it is placed").to_owned();
+    let id = c.submit(&["--gpus", "7", "--ranks-per-node", "1", "--", "sh", "-c", script]);
+    let saves = saving(&c);
+    for job in [&id, &saves] {
+        until("the job runs", || c.json(&["get", "job", job])["state"] == "running");
+    }
+    c.muster(&["node", "uncordon", &other]).code(0);
+    let delay = "starts again 2m20s after the lost node's last heartbeat at the earliest";
+    let said = c.muster(&["describe", "job", &saves]);
+    assert!(said.stdout.contains(&format!("After a loss: {delay}")), "{said:?}");
+    let said = c.muster(&["describe", "job", &id]);
+    assert!(!said.stdout.contains("After a loss"), "it saves nothing: {said:?}");
     c.muster(&["node", "inject", &node, "crash", "--down", "60s"]).code(0);
     c.muster(&["wait", &id]).code(0);
     let job = c.json(&["get", "job", &id]);
@@ -402,6 +441,23 @@ fn a_crashed_node_costs_its_job_one_attempt() {
     let out = c.muster(&["logs", &id]);
     assert!(out.stdout.contains("second attempt on "), "{out:?}");
     assert!(!out.stdout.contains(&node), "elsewhere than on {node}: {out:?}");
+    waits_for_the_lost_node(&c, &saves, &node);
+}
+
+/// Whose ranks on a lost node may still write says when it starts again, or has started since.
+fn waits_for_the_lost_node(c: &Cluster, id: &str, node: &str) {
+    let (list, all) = (c.muster(&["ps"]), c.muster(&["describe", "job", id]));
+    let job = c.json(&["get", "job", id]);
+    // On a machine that is slow enough the node is back by now, or the wait is over.
+    if job["state"] != "stopping" {
+        return;
+    }
+    let row = list.stdout.lines().find(|l| l.contains(" saves ")).unwrap_or_default();
+    let lost = format!("node {node} was lost");
+    assert!(row.contains(&lost), "{list:?}");
+    assert!(row.contains("; next attempt in ") && row.contains(" at the earliest"), "{list:?}");
+    let next = |l: &str| l.starts_with("Next attempt: ") && l.contains(node);
+    assert!(all.stdout.lines().any(next), "{all:?}");
 }
 
 #[test]

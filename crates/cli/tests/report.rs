@@ -2,6 +2,7 @@
 //! comes back, and the report that is read from the log of it.
 
 use crate::minutes::cluster::{Cluster, until};
+use muster_api::Timestamp;
 use serde_json::Value;
 
 /// The parts of a life cover it exactly.
@@ -14,6 +15,17 @@ fn covers(r: &Value) {
     let attempts = r["attempts"].as_array().unwrap();
     let all: u64 = attempts.iter().map(|a| sum(&a["time_ms"])).sum();
     assert_eq!(all, r["wall_ms"].as_u64().unwrap(), "{r:#}");
+}
+
+/// For how long a node had been silent when it was called lost, in milliseconds, as the log has it.
+#[track_caller]
+fn silence_before_loss(c: &Cluster, node: &str) -> u64 {
+    let lost = c.json(&["events", "--kind", "node_lost", "--limit", "1000"]);
+    let events = lost["items"].as_array().expect("a list");
+    let e = events.iter().find(|e| e["data"]["node"] == node).expect("it was lost");
+    let at: Timestamp = e["at"].as_str().unwrap_or_default().parse().expect("a time");
+    let last_seen = e["data"]["last_seen"].as_i64().expect("milliseconds");
+    u64::try_from(at.0.0 - last_seen).expect("it was seen before it was missed")
 }
 
 /// Work that tells of its steps, most of which is reading, and saves after every tenth. Its first
@@ -52,6 +64,10 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
     assert_eq!((&r["complete"], &r["lost_estimated"]), (&true.into(), &false.into()), "{r:#}");
     let n = r["interruptions"].as_u64().unwrap();
     assert!(n >= 1 && r["mtbi_ms"].is_u64() && r["recover_ms"].is_u64(), "{r:#}");
+    // The way back begins when the node fell silent, not when it was missed. It is a mean of at most
+    // as many returns as there were interruptions, cut to whole milliseconds.
+    let (silence, recover) = (silence_before_loss(&c, &node), r["recover_ms"].as_u64().unwrap());
+    assert!((recover + 1) * n >= silence, "{silence} ms of silence: {r:#}");
     assert_eq!(r["ended_by"]["success"], 1, "{r:#}");
     assert!(r["ettr"].as_f64() <= r["goodput"].as_f64(), "{r:#}");
     assert_eq!(r["steps"]["stages"][0]["name"], "read", "{r:#}");

@@ -1,8 +1,8 @@
 //! No two answers contradict each other. Random sites are lived (the lives of the simulator's own
 //! test), and at random moments a real server over the log of such a life is asked by every reading
-//! endpoint. What they say is compared with a fold of the log that shares no code with the engine,
-//! and with what the others say at the same moment. A server that was stopped must leave nothing in
-//! memory.
+//! endpoint, by an administrator and by a tenant. What they say is compared with a fold of the log
+//! that shares no code with the engine, and with what the others say at the same moment. A server
+//! that was stopped must leave nothing in memory.
 //!
 //! `MUSTER_TRUTH_SEED=N` looks at one life, `MUSTER_TRUTH_MINUTES=N` at fresh ones for so long (what
 //! `cargo xtask soak truth` does). A contradiction prints the seed, the record up to which the log
@@ -15,8 +15,10 @@ mod jobs;
 mod map;
 mod moment;
 mod nodes;
+mod rest;
 mod slo;
 mod system;
+mod tenant;
 
 use fold::Fold;
 use moment::MomentAnswers;
@@ -95,6 +97,12 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     figures::metrics_and_lists(log, said, wrong);
     figures::fleet_report(log, said, wrong);
     figures::server(log, said, wrong);
+    rest::remediations(log, said, wrong);
+    rest::breakers(said, wrong);
+    rest::quotas(said, wrong);
+    rest::periods(log, said, wrong);
+    rest::search(said, wrong);
+    tenant::view(log, said, wrong);
 }
 
 /// The log of a life, later than everything that this process has seen: the server's clock does not

@@ -118,6 +118,41 @@ fn follows(c: &mut Cluster, told: &mut Running) {
     assert!(told.iter().filter(|e| e["kind"] == "leader_changed").count() >= 2);
 }
 
+/// Nothing is called healthy while somebody is paged. A tenant is told so, and not what it is.
+fn pages(c: &Cluster, node: &str) {
+    let made = c.muster(&["token", "create", "eve", "--role", "user", "--project", "made-at-last"]);
+    made.code(0);
+    let tenant = || {
+        let said = c.muster(&["health", "--token", made.stdout.trim()]);
+        said.code(0);
+        for secret in ["Automation", "gpu-off-bus", node] {
+            assert!(!said.stdout.contains(secret), "{secret} in {said:?}");
+        }
+        said.stdout
+    };
+    until("no page is open", || tenant().contains("nothing is known to be wrong with your jobs"));
+    until("the node is back", || c.json(&["get", "node", node])["agent"].is_object());
+    c.muster(&["automation", "stop", "--reason", "cooling works"]).code(0);
+    c.muster(&["node", "inject", "xid", node, "--gpu", "0", "--code", "79"]).code(0);
+    let paged = || {
+        let list = c.json(&["alerts"]);
+        let page = |a: &&Value| a["urgency"] == "page" && a["kind"] == "gpu-off-bus";
+        let page = items(&list).iter().find(page);
+        page.and_then(|a| a["id"].as_str().map(str::to_owned))
+    };
+    until("somebody is paged", || paged().is_some());
+    let out = c.muster(&["health"]);
+    says(&out, &["something needs an operator", "not acknowledged", "gpu-off-bus"]);
+    assert!(!out.stdout.contains("healthy"), "{out:?}");
+    let told = tenant();
+    assert!(told.contains("something is wrong") && told.contains("reached nobody"), "{told}");
+    assert!(!told.contains("no page is open") && !told.contains("healthy"), "{told}");
+    c.muster(&["alerts", "ack", &paged().expect("it is open")]).code(0);
+    let out = c.muster(&["health"]);
+    says(&out, &["acknowledged"]);
+    assert!(!out.stdout.contains("healthy"), "{out:?}");
+}
+
 #[test]
 fn a_site_is_looked_after_while_somebody_follows_the_log() {
     let mut c = Cluster::start(2);
@@ -132,4 +167,5 @@ fn a_site_is_looked_after_while_somebody_follows_the_log() {
     breakers(&c, two);
     runbooks(&c, two);
     follows(&mut c, &mut told);
+    pages(&c, &nodes[0]);
 }

@@ -181,6 +181,12 @@ impl SimDriver {
         self.world.lock().waiting
     }
 
+    /// How many XIDs the driver has to tell that nobody took yet.
+    #[must_use]
+    pub fn untold(&self) -> usize {
+        self.world.lock().events.len()
+    }
+
     /// Resets a GPU, as a restart of the node does: what only a reset repairs is repaired.
     pub fn reset(&self, gpu: u32) {
         self.change(gpu, SimulatedGpu::reset);

@@ -7,8 +7,11 @@ use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, SlotEnd};
-use muster_model::units::Time;
+use muster_model::policy::SitePolicy;
+use muster_model::remediation::{Action, Mode, Remediations};
+use muster_model::units::{Span, Time};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn seen(kind: &str, entity: &str, severity: Severity) -> ObservedFinding {
     let entity: Entity = entity.parse().unwrap();
@@ -314,19 +317,7 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     );
     // The GPU falls off the bus after the end.
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let fault = ObservedFault {
-        code: "xid-79".into(),
-        at: Time(i64::try_from(now.as_millis()).unwrap()),
-        count: 1,
-        source: FaultSource::Kernel,
-        class: FaultClass::Bus,
-        action: FaultAction::Reboot,
-        gpu: Some(0),
-        pid: None,
-        attempt: None,
-        rank: None,
-        text: "told".into(),
-    };
+    let fault = off_the_bus(0, Time(i64::try_from(now.as_millis()).unwrap()));
     s.brain.system(Command::FaultsSeen { node: n1, faults: vec![fault] }).await.unwrap();
     let later = job_when(&s, &id, |j| j["past"][0]["verdict"] == "infrastructure").await;
     assert_eq!((&later["state"], &later["attempts"]), (&json!("failed"), &json!(1)));
@@ -339,25 +330,85 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     assert_eq!((got.status.as_u16(), &got.json()["ended_at"]), (200, &Value::Null));
 }
 
+/// A GPU fell off the bus, as the kernel of its node told.
+fn off_the_bus(gpu: u32, at: Time) -> ObservedFault {
+    ObservedFault {
+        code: "xid-79".into(),
+        at,
+        count: 1,
+        source: FaultSource::Kernel,
+        class: FaultClass::Bus,
+        action: FaultAction::Reboot,
+        gpu: Some(gpu),
+        pid: None,
+        attempt: None,
+        rank: None,
+        text: "told".into(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_that_throws_faults_while_nothing_is_done_is_named_when_its_job_dies() {
+    let s = site().await;
+    let only = [Action::Drain, Action::RestartJob, Action::IsolateGpu, Action::Watch];
+    let modes = only.map(|a| (a, Mode::DetectOnly)).into();
+    let remediations = Remediations { modes, ..Remediations::default() };
+    let policy = Arc::new(SitePolicy { remediations, ..SitePolicy::default() });
+    s.brain.system(Command::SetPolicy { policy }).await.unwrap();
+    let n1: muster_model::names::NodeName = "n1".parse().unwrap();
+    let throw = async |ago: Span| {
+        let faults = vec![off_the_bus(3, s.brain.now() - ago)];
+        s.brain.system(Command::FaultsSeen { node: n1.clone(), faults }).await.unwrap();
+    };
+    let path = "/v1/findings?kind=gpu-off-bus&open=true";
+    let found = async || {
+        let got = s.get(&s.operator, path).await.json();
+        assert_eq!(got["items"].as_array().map(Vec::len), Some(1), "{got}");
+        got["items"][0].clone()
+    };
+    throw(Span::mins(30)).await;
+    let first = found().await;
+    assert_eq!((&first["count"], &first["gpu"]), (&json!(1), &json!(3)), "{first}");
+    for ago in [20, 10] {
+        throw(Span::mins(ago)).await;
+    }
+    // Nothing is done about it, and the node goes on taking work.
+    let spec = json!({"name": "a", "gang": {"gpus": 8}, "run": {"command": ["false"]}});
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let (id, number) = (job["id"].as_str().unwrap().to_owned(), job["number"].as_u64().unwrap());
+    job_when(&s, &id, |j| j["state"] == "starting").await;
+    let key = AttemptKey { job: JobId(number), attempt: 1 };
+    let report = async |observed: Observed| {
+        let node = n1.clone();
+        s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
+    };
+    report(Observed::Running).await;
+    throw(Span::secs(0)).await;
+    let exit = Exit { rank: 0, code: Some(1), signal: None, note: String::new() };
+    report(Observed::Ended(SlotEnd::Failed { exit })).await;
+    let job = job_when(&s, &id, |j| j["past"][0].is_object()).await;
+    let past = &job["past"][0];
+    assert_eq!(
+        (&past["verdict"], &past["attributed_to"]),
+        (&json!("infrastructure"), &json!("infrastructure")),
+        "{job}"
+    );
+    assert_ne!(job["state"], "failed", "it is tried again: {job}");
+    let now = found().await;
+    assert_eq!(past["findings"], json!([now["id"]]), "{job}");
+    assert_eq!((&now["id"], &now["count"]), (&first["id"], &json!(4)), "{now}");
+    let seen = |f: &Value| f["last_seen"].as_str().unwrap().to_owned();
+    assert!(seen(&now) > seen(&first), "{first} {now}");
+    assert_eq!(now["first_seen"], first["first_seen"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_report_of_a_week_counts_the_findings_that_the_list_shows() {
     let s = site().await;
     let told = vec![seen("ecc-rate", "gpu:n1/3", Severity::Warning)];
     s.brain.system(Command::FindingsSeen { findings: told }).await.unwrap();
     // What follows from a fault that the node told is a finding like any other.
-    let fault = ObservedFault {
-        code: "xid-79".into(),
-        at: s.brain.now(),
-        count: 1,
-        source: FaultSource::Kernel,
-        class: FaultClass::Bus,
-        action: FaultAction::Reboot,
-        gpu: Some(0),
-        pid: None,
-        attempt: None,
-        rank: None,
-        text: "told".into(),
-    };
+    let fault = off_the_bus(0, s.brain.now());
     let node = "n1".parse().unwrap();
     s.brain.system(Command::FaultsSeen { node, faults: vec![fault] }).await.unwrap();
     let mut listed = std::collections::BTreeMap::new();

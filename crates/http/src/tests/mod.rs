@@ -10,6 +10,7 @@ mod events;
 mod fabric;
 mod figures;
 mod fleet;
+mod gangs;
 mod hardware;
 mod health;
 pub(crate) mod history;

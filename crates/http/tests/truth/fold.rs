@@ -33,6 +33,7 @@ pub(super) struct Attempt {
 pub(super) struct Job {
     /// `42`, or `42_3`.
     pub(super) name: String,
+    pub(super) project: String,
     pub(super) state: &'static str,
     pub(super) held: bool,
     pub(super) attempts: u32,
@@ -119,9 +120,28 @@ pub(super) struct Fold {
     /// Why automation is stopped.
     pub(super) stopped: Option<String>,
     pub(super) ends: Ends,
+    /// The same by project.
+    pub(super) ends_of: BTreeMap<String, Ends>,
 }
 
 impl Fold {
+    /// What the log says of the jobs of one project, and of nothing else.
+    pub(super) fn of_project(&self, project: &str) -> Fold {
+        let own = self.jobs.iter().filter(|(_, j)| j.project == project);
+        Fold {
+            jobs: own.map(|(id, job)| (*id, job.clone())).collect(),
+            ends: self.ends_of.get(project).copied().unwrap_or_default(),
+            ..Fold::default()
+        }
+    }
+
+    /// Counts for all jobs and for those of the project of this one.
+    fn count(&mut self, job: JobId, add: impl Fn(&mut Ends)) {
+        let project = self.job(job).project.clone();
+        add(&mut self.ends);
+        add(self.ends_of.entry(project).or_default());
+    }
+
     pub(super) fn of(records: &[Arc<Record>]) -> Fold {
         let mut fold = Fold::default();
         for r in records {
@@ -203,14 +223,14 @@ impl Fold {
 
     fn of_jobs(&mut self, r: &Record) {
         match &r.event {
-            Event::JobSubmitted { id, array, held, .. } => {
+            Event::JobSubmitted { id, array, held, project, .. } => {
                 let tasks = u64::try_from(array.len().max(1)).expect("few tasks");
-                self.ends.submitted += tasks;
                 for n in 0..tasks {
                     let task = array.get(usize::try_from(n).expect("few tasks"));
                     let number = JobId(id.0 + n);
                     let job = Job {
                         name: task.map_or_else(|| number.to_string(), |t| format!("{id}_{t}")),
+                        project: project.to_string(),
                         state: "queued",
                         held: *held,
                         attempts: 0,
@@ -222,6 +242,7 @@ impl Fold {
                         exit_code: None,
                     };
                     self.jobs.insert(number, job);
+                    self.count(number, |e| e.submitted += 1);
                 }
             }
             Event::JobHeld { job, .. } => self.job(*job).held = true,
@@ -263,17 +284,17 @@ impl Fold {
                 job.reason = Some(reason.clone());
             }
             Event::JobSucceeded { job } => {
-                self.ends.succeeded += 1;
+                self.count(*job, |e| e.succeeded += 1);
                 let job = self.ended(*job, "succeeded", r.at);
                 (job.reason, job.exit_code) = (None, Some(0));
             }
             Event::JobFailed { job, reason, exit_code } => {
-                self.ends.failed += 1;
+                self.count(*job, |e| e.failed += 1);
                 let job = self.ended(*job, "failed", r.at);
                 (job.reason, job.exit_code) = (Some(reason.clone()), Some(*exit_code));
             }
             Event::JobCancelled { job, reason } => {
-                self.ends.cancelled += 1;
+                self.count(*job, |e| e.cancelled += 1);
                 self.ended(*job, "cancelled", r.at).reason = Some(reason.clone());
             }
             Event::JobsForgotten { jobs } => self.jobs.retain(|id, _| !jobs.contains(id)),

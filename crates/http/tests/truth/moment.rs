@@ -16,7 +16,7 @@ use muster_model::entity::Entity;
 use muster_model::event::Record;
 use muster_model::finding::ObservedFinding;
 use muster_model::ids::Seq;
-use muster_model::names::NodeName;
+use muster_model::names::{NodeName, ProjectName};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::{Span, Time};
 use muster_server::agents::{self, Agents, AgentsConfig};
@@ -74,6 +74,15 @@ pub(super) struct MomentAnswers {
     pub(super) live: Bytes,
     /// The picture of this moment, as one that has passed.
     pub(super) past: Bytes,
+    pub(super) remediations: Vec<Value>,
+    pub(super) breakers: Vec<Value>,
+    pub(super) quotas: Value,
+    /// This week and this month, each with the report of the fleet over the same time.
+    pub(super) periods: Vec<(Value, Value)>,
+    /// What was searched for, and what was found.
+    pub(super) found: BTreeMap<String, Vec<Value>>,
+    /// What one of the projects is told: its name, and the answers that a tenant gets.
+    pub(super) tenant: Option<(String, Box<MomentAnswers>)>,
 }
 
 /// A server that was stopped.
@@ -98,7 +107,8 @@ pub(super) fn at(seed: u64, log: &[Record]) -> (Vec<Arc<Record>>, MomentAnswers,
     let mut chance = Random::new(seed, &["moment", &log.len().to_string()]);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let out = runtime.block_on(async {
-        let site = Site::open(dir.path()).await;
+        let mut whose = Random::new(seed, &["tenant", &log.len().to_string()]);
+        let site = Site::open(dir.path(), &mut whose).await;
         let stopped = Stopped(site.brain.watch());
         site.trouble(&mut chance).await;
         let (records, said) = site.ask_everything(log[0].at).await;
@@ -132,10 +142,26 @@ struct Site {
     agents: Agents,
     logs: LogKeeper,
     admin: String,
+    /// A project of this site, and a token that is bound to it.
+    tenant: Option<(String, String)>,
+}
+
+/// A token that is in the log.
+async fn new_token(brain: &Brain, name: &str, role: Role, project: Option<ProjectName>) -> String {
+    let made = ApiToken::generate().expect("a token");
+    let command = Command::CreateToken {
+        id: made.id.clone(),
+        name: name.parse().expect("a name"),
+        hash: token::hash(&made.secret),
+        usage: TokenUse::Api { role, project },
+        ttl: None,
+    };
+    brain.system(command).await.expect("a token in the log");
+    made.to_string()
 }
 
 impl Site {
-    async fn open(dir: &Path) -> Site {
+    async fn open(dir: &Path, whose: &mut Random) -> Site {
         let config = BrainConfig {
             store: file(dir),
             holder: "test".into(),
@@ -160,16 +186,18 @@ impl Site {
         };
         let agents =
             agents::serve(listener, brain.clone(), authority, logs.clone(), link).expect("a link");
-        let made = ApiToken::generate().expect("a token");
-        let command = Command::CreateToken {
-            id: made.id.clone(),
-            name: "root".parse().expect("a name"),
-            hash: token::hash(&made.secret),
-            usage: TokenUse::Api { role: Role::Admin, project: None },
-            ttl: None,
+        let admin = new_token(&brain, "root", Role::Admin, None).await;
+        let projects: Vec<ProjectName> = brain.read(|s| s.projects.keys().cloned().collect());
+        let tenant = match projects.len() {
+            0 => None,
+            n => {
+                let own = usize::try_from(whose.below(n as u64)).expect("below it");
+                let own = projects[own].clone();
+                let name = own.to_string();
+                Some((name, new_token(&brain, "tenant", Role::User, Some(own)).await))
+            }
         };
-        brain.system(command).await.expect("a token in the log");
-        Site { brain, agents, logs, admin: made.to_string() }
+        Site { brain, agents, logs, admin, tenant }
     }
 
     async fn close(self) {
@@ -211,12 +239,19 @@ impl Site {
             let mut asker = Asker {
                 router: router(app),
                 token: self.admin.clone(),
+                whole: true,
                 seqs: BTreeSet::new(),
                 answers: 0,
                 refused: Vec::new(),
             };
             let before = self.brain.durable();
             let mut said = asker.everything(&self.brain, began).await;
+            if let Some((project, token)) = &self.tenant {
+                (asker.token, asker.whole) = (token.clone(), false);
+                let foreign = said.jobs.iter().find(|j| j["project"] != project.as_str()).map(id);
+                let told = asker.as_tenant(began, foreign).await;
+                said.tenant = Some((project.clone(), Box::new(told)));
+            }
             let after = self.brain.durable();
             if before != after || asker.seqs.iter().any(|s| *s != before.0) {
                 continue;
@@ -260,6 +295,8 @@ fn patient() -> HttpConfig {
 struct Asker {
     router: Router,
     token: String,
+    /// The token is bound to no project: a tenant is not told the numbers of records.
+    whole: bool,
     /// Records that answers follow from.
     seqs: BTreeSet<u64>,
     answers: u64,
@@ -290,7 +327,7 @@ impl Asker {
         let (parts, body) = response.into_parts();
         self.answers += 1;
         let seq = parts.headers.get("muster-seq").and_then(|v| v.to_str().ok());
-        self.seqs.extend(seq.and_then(|s| s.parse::<u64>().ok()));
+        self.seqs.extend(seq.filter(|_| self.whole).and_then(|s| s.parse::<u64>().ok()));
         if parts.status == 200 {
             return Some(body);
         }
@@ -342,7 +379,8 @@ impl Asker {
         got.into()
     }
 
-    async fn everything(&mut self, brain: &Brain, began: Time) -> MomentAnswers {
+    /// The jobs that are shown, and what is said of each.
+    async fn of_jobs(&mut self) -> MomentAnswers {
         let mut said = MomentAnswers {
             jobs: self.list("/v1/jobs?limit=1000").await,
             ..MomentAnswers::default()
@@ -367,6 +405,54 @@ impl Asker {
             said.explained.insert(name.clone(), explained);
             said.reported.insert(name, self.json(&format!("{path}/report")).await);
         }
+        said
+    }
+
+    /// What is found under a name, at most a page of it.
+    async fn search(&mut self, said: &mut MomentAnswers, name: &str) {
+        let page = self.json(&format!("/v1/search?q={}&limit=100", part(name))).await;
+        let found = page["items"].as_array().cloned().unwrap_or_default();
+        said.found.insert(name.to_owned(), found);
+    }
+
+    /// What is said to a token that is bound to a project. `foreign` is a job of another one.
+    async fn as_tenant(&mut self, began: Time, foreign: Option<String>) -> MomentAnswers {
+        let mut said = self.of_jobs().await;
+        said.health = self.json("/v1/health").await;
+        said.findings = self.list("/v1/findings?open=true&limit=1000").await;
+        said.quotas = self.json("/v1/quotas").await;
+        let from = Timestamp(began).to_string();
+        said.fleet = self.json(&format!("/v1/reports/fleet?from={from}")).await;
+        said.server = self.json("/v1/server").await;
+        let own = said.jobs.first().map(id);
+        for name in own.into_iter().chain(foreign) {
+            self.search(&mut said, &name).await;
+        }
+        said
+    }
+
+    /// Reports over a week and a month, and the lists that share something with others.
+    async fn of_the_site(&mut self, said: &mut MomentAnswers) {
+        said.remediations = self.list("/v1/remediations?open=true&limit=1000").await;
+        let breakers = self.json("/v1/breakers").await;
+        said.breakers = breakers["items"].as_array().cloned().unwrap_or_default();
+        said.quotas = self.json("/v1/quotas").await;
+        for period in ["week", "month"] {
+            let path = format!("/v1/reports/period?period={period}&back=0");
+            let report = self.json(&path).await;
+            let from = report["from"].as_str().unwrap_or_default();
+            let fleet = self.json(&format!("/v1/reports/fleet?from={from}&step=day")).await;
+            said.periods.push((report, fleet));
+        }
+        let names: Vec<String> =
+            said.jobs.iter().take(2).chain(said.nodes.iter().take(2)).map(id).collect();
+        for name in names {
+            self.search(said, &name).await;
+        }
+    }
+
+    async fn everything(&mut self, brain: &Brain, began: Time) -> MomentAnswers {
+        let mut said = self.of_jobs().await;
         for word in jobs::WORDS {
             let found = self.list(&format!("/v1/jobs?state={word}&limit=1000")).await;
             said.jobs_in.insert(word.to_owned(), found);
@@ -400,6 +486,7 @@ impl Asker {
         }
         let causes = self.json("/v1/causes").await;
         said.causes = causes["items"].as_array().cloned().unwrap_or_default();
+        self.of_the_site(&mut said).await;
         let from = Timestamp(began).to_string();
         said.fleet = self.json(&format!("/v1/reports/fleet?from={from}")).await;
         said.server = self.json("/v1/server").await;
