@@ -90,7 +90,8 @@ pub(crate) fn submit() -> WriteCounts {
             written.bytes += entries.iter().map(|e| e.body.len() as u64).sum::<u64>();
             let payload = serde_json::to_vec(&run).expect("it can be written");
             let payloads = vec![(job, payload)];
-            let batch = Batch { epoch, entries, payloads, secrets: Vec::new(), unneeded: Vec::new() };
+            let batch =
+                Batch { epoch, entries, payloads, secrets: Vec::new(), unneeded: Vec::new() };
             store.append(&batch).expect("written");
         }
     });

@@ -416,9 +416,9 @@ mod tests {
         for event in [opened, asked(act(3)), ended(3, "stored in pages.jsonl"), asked(act(4))] {
             s.read(&record(62 * MIN, None, event));
         }
-        assert_eq!((s.impact(Time(200 * MIN)).pages, s.wanted), (0, 3));
+        assert_eq!((s.impact(Time(200 * MIN), 0).pages, s.wanted), (0, 3));
         s.read(&record(63 * MIN, None, ended(4, "stored in pages.jsonl, sent to hooks.example")));
-        assert_eq!((s.impact(Time(200 * MIN)).pages, s.wanted), (1, 3));
+        assert_eq!((s.impact(Time(200 * MIN), 0).pages, s.wanted), (1, 3));
     }
 
     #[test]
