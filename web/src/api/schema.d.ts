@@ -8322,7 +8322,10 @@ export interface components {
          * @enum {string}
          */
         Urgency: "ticket" | "page";
-        /** @description Limits on what one user may have. Only what may wait and secrets are limited by default. */
+        /**
+         * @description Limits on what one user may have. Only what may wait, secrets and what is
+         *     stored are limited by default.
+         */
         UserLimits: {
             /**
              * Format: int32

@@ -241,7 +241,7 @@ test('who may not submit is not told to clone or requeue', () => {
 
 test('what was read last is not called all that ended lately', () => {
   const known = lists('ann', [], [], [{ ...job, state: 'succeeded', ended_at: at }]);
-  known[2][1] = { ...(known[2][1] as object), cursor: 'c' };
+  known[3][1] = { ...(known[3][1] as object), cursor: 'c' };
   expect(show(WorkPage, tenant, known)).toContain('of the 50 submitted last');
 });
 
