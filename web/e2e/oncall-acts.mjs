@@ -30,18 +30,17 @@ function recording() {
   };
 }
 
-/** Three idle nodes of one rack: what happens to all of them at once is one incident. */
+/** The idle nodes of a rack, three at least: what happens to all of them at once is one incident. */
 async function rackOf(until) {
   return until('a rack with three idle nodes', async () => {
     const { items } = await call('GET', '/v1/nodes?limit=200');
     const idle = items.filter(
       (n) => n.state === 'ready' && n.gpus_total === 8 && !n.avoided && !n.cordon && n.jobs.length === 0,
     );
-    for (const { location } of idle) {
-      const rack = idle.filter((n) => n.location.rack === location.rack && n.location.leaf === location.leaf);
-      if (rack.length >= 3) return rack.slice(0, 3).map((n) => n.name);
-    }
-    return null;
+    const near = (a, b) => a.location.rack === b.location.rack && a.location.leaf === b.location.leaf;
+    const racks = idle.map((one) => idle.filter((n) => near(n, one)).map((n) => n.name));
+    const [most] = racks.sort((a, b) => b.length - a.length);
+    return most?.length >= 3 && most;
   });
 }
 

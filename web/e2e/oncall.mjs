@@ -2,7 +2,7 @@
 import { axe } from './axe.mjs';
 import { base, call, PHONE, page, sideways, WIDE } from './browser.mjs';
 
-/** A fault for each node, each of another kind: together they are no common cause. */
+/** A fault for each node, each of another kind and in another rack: together they are no common cause. */
 const CODES = [48, 64, 119];
 
 const cards = (p, text) => p.locator('.cause').filter({ hasText: text });
@@ -15,10 +15,12 @@ async function fits(p, must) {
 export async function walkOncall({ chromium, check, must, until }) {
   // Stopped, it holds every remediation back: they stay pending for as long as this takes.
   await call('POST', '/v1/automation/stop', { reason: 'the on-call page is tested' });
-  const nodes = (await call('GET', '/v1/nodes?limit=200')).items
-    .filter((n) => n.state === 'ready' && n.gpus_total === 8 && !n.avoided)
-    .slice(-CODES.length)
-    .map((n) => n.name);
+  const racks = new Map(
+    (await call('GET', '/v1/nodes?limit=200')).items
+      .filter((n) => n.state === 'ready' && n.gpus_total === 8 && !n.avoided)
+      .map((n) => [`${n.location.leaf} ${n.location.rack}`, n.name]),
+  );
+  const nodes = [...racks.values()].slice(-CODES.length);
   for (const [i, name] of nodes.entries())
     await call('POST', `/v1/nodes/${name}/inject`, { fault: 'xid', gpu: 2, code: CODES[i] });
   const pending = async () => {

@@ -638,8 +638,9 @@ const roles = await walk('that makes tokens of roles', async () => tokensOfRoles
 if (roles) await walk('of roles', () => walkRoles({ ...tools, roles, job: id }));
 await walk('of the manage pages', () => walkManage(tools));
 await walk('of what is changed there', () => walkManageActs(tools));
-await walk('of the on-call page', () => walkOncall(tools));
+// An incident is seen only while little else is wrong: it is the first of the two.
 const incident = await walk('of what is decided on call', () => walkOncallActs(tools));
+await walk('of the on-call page', () => walkOncall(tools));
 await Promise.all([
   walk('of the what-if page', () => walkWhatIf(tools)),
   walk('of what is found', () => walkSearch({ ...tools, incident })),

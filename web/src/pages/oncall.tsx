@@ -221,13 +221,13 @@ function Ended() {
           <Panel title="Remediations that ended">
             {ended.length === 0 && <Empty title="None" />}
             {ended.map((r) => (
-              <div className="item" key={r.id}>
+              <p className="item" key={r.id}>
                 <span className="dim">
                   <Ago at={r.since} /> {r.action_text} on{' '}
                 </span>
                 <NodeLink name={r.node} />
                 <span className="dim">: {r.outcome ? (OUTCOMES[r.outcome] ?? r.outcome) : 'ended'}</span>
-              </div>
+              </p>
             ))}
           </Panel>
         );
