@@ -7,8 +7,8 @@ use super::place::{self, MountPoints};
 use super::{
     IsolationView, Refusal, SCRATCH, SlotPlan, acting, dev, groups, lasting, people, run, sys,
 };
-use crate::run_dir::write_private;
 use crate::secrets;
+use muster_link::private::write as write_private;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
