@@ -74,7 +74,7 @@ fn a_server_that_is_killed_takes_nothing_with_it() {
 #[test]
 fn drills_that_there_are_not_are_refused_and_live_ones_need_a_word() {
     let (code, _, more) = muster(&["gameday", "run", "gpu-of-bus"]);
-    assert_eq!(code, Some(2), "{more}");
+    assert_eq!(code, Some(3), "{more}");
     assert!(more.contains("gpu-off-bus"), "{more}");
     let (code, said, _) = muster(&["gameday", "list", "-o", "json"]);
     assert_eq!(code, Some(0));

@@ -14,6 +14,9 @@ const RUN_BY: &[(&str, &str)] = &[
     ("cli/tests/fabric.rs", "`cargo xtask soak fabric`"),
     ("cli/tests/straggler.rs", "`cargo xtask soak fabric`"),
     ("store/tests/faults.rs", "runs inside a_crash_at_a_failpoint_keeps_what_was_acknowledged"),
+    ("supervise/src/program.rs", "runs inside a_program_of_others_gets_no_secret"),
+    ("machine/src/act.rs", "runs inside a_command_gets_no_secret_of_the_agent"),
+    ("agent/src/container/mod.rs", "runs inside a_container_runtime_gets_no_secret_of_the_agent"),
     ("sim/src/report/tests.rs", "writes files for a person to look at"),
 ];
 

@@ -18,7 +18,7 @@ const NAME_NOTHING: &str = "
 /// what concerns the whole site.
 const NAME_NO_OBJECT: &str = "
     report fleet; report weekly; report monthly; node replace; topology check; quota check;
-    policy show; reserve; reservation list; remediations dry-run; runbook; runbook list;
+    policy show; reservation; reservation list; remediations dry-run; runbook; runbook list;
     runbook runs; runbook apply; automation stop; automation resume; gameday run; slo list;
     silence list; routing show; token create; token list; secret set; project create;
     project list; health; readiness; power; whoami

@@ -52,6 +52,12 @@ pub(super) fn is_work(e: &Entity) -> bool {
     matches!(e, Entity::Template(..) | Entity::Image(_))
 }
 
+/// Did it run until Muster itself lost it, as with an agent that was started again? That says nothing
+/// about the work. One that never came up may be the work's own doing.
+fn lost_by_platform(verdict: Verdict, came_up: bool) -> bool {
+    verdict == Verdict::Platform && came_up
+}
+
 /// The job that is let through.
 fn probe_job(b: &Breaker) -> Option<JobId> {
     match &b.probe {
@@ -81,6 +87,7 @@ impl Engine {
         let now = self.state.now;
         let ran = job.attempt.as_ref().and_then(|a| a.started_at).map(|t| now.since(t));
         !matches!(verdict, Verdict::Success | Verdict::Operator | Verdict::Scheduler)
+            && !lost_by_platform(verdict, ran.is_some())
             && ran.is_none_or(|r| r < SOON)
     }
 
@@ -100,7 +107,9 @@ impl Engine {
         let says_nothing = match verdict {
             Verdict::Operator | Verdict::Scheduler => true,
             Verdict::Success => false,
-            _ => unhealthy,
+            _ => {
+                unhealthy || lost_by_platform(verdict, past.is_some_and(|p| p.started_at.is_some()))
+            }
         };
         let next = if says_nothing {
             breaker::reopen_after_probe(b, now, why.to_owned())
@@ -123,7 +132,8 @@ impl Engine {
                         | Verdict::Unknown
                 )
         };
-        let row = job.past.iter().rev().take_while(quick).count();
+        let of_its_own = |p: &&PastAttempt| !lost_by_platform(p.verdict, p.started_at.is_some());
+        let row = job.past.iter().rev().filter(of_its_own).take_while(quick).count();
         let row = u32::try_from(row).unwrap_or(u32::MAX).saturating_add(1);
         if row < CRASHES {
             return;

@@ -5,7 +5,7 @@ use crate::common::{crash, gang, node};
 use muster_model::breaker::BreakerState;
 use muster_model::finding::Incident;
 use muster_model::hold::HeldBy;
-use muster_model::job::JobState;
+use muster_model::job::{JobState, SlotEnd, Verdict};
 use muster_model::units::Span;
 
 #[test]
@@ -158,6 +158,24 @@ fn crash_loop(name: Option<&str>) -> (World, JobId) {
         }
     }
     (w, job)
+}
+
+#[test]
+fn agents_that_are_started_again_make_no_crash_loop_of_their_job() {
+    let mut w = able(8);
+    let job = w.run(gang(1, 8));
+    for i in 0..6 {
+        let n = w.nodes_of(job)[0].clone();
+        w.report(job, &n, Observed::Ended(SlotEnd::agent_anew()));
+        if w.job(job).state == JobState::Stopping {
+            w.stopped(job);
+        }
+        assert_eq!(w.job(job).past.last().map(|p| p.verdict), Some(Verdict::Platform));
+        w.sleep(Span::mins(2));
+        assert!(w.job(job).held.is_none(), "held after {i}");
+        w.start(job);
+    }
+    assert!(!w.engine.state().health.open().any(|f| f.seen.kind == "crash-loop"));
 }
 
 #[test]
