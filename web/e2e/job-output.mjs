@@ -176,7 +176,7 @@ export async function walkJobOutput({ chromium, check, must, until }) {
       await field('Project').selectOption(PROJECT);
       await q.waitForURL((url) => url.searchParams.get('project') === PROJECT);
       await all('those of the project', (texts) => texts.length === 4);
-      const heads = () => q.locator('.virtual .header > span').allTextContents();
+      const heads = () => q.locator('.virtual').getByRole('columnheader').allTextContents();
       must(!(await heads()).includes('User'), 'there is a column that nobody chose');
       await column('User').check();
       await until('a column of users', async () => (await heads()).includes('User'));

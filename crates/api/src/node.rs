@@ -168,6 +168,8 @@ pub struct NodeUse {
     pub avoided: Option<String>,
     /// Why no new work goes there.
     pub no_new_work: Option<String>,
+    /// The heaviest of its remediations that are under way.
+    pub remediation: Option<u64>,
 }
 
 /// A page of nodes in order of their names.
@@ -267,7 +269,7 @@ impl Node {
             generation,
             probation,
             breaker,
-            remediation,
+            remediation: _,
             place: _,
         } = node;
         Node {
@@ -309,7 +311,7 @@ impl Node {
             breaker: breaker.clone(),
             avoided: used.avoided,
             no_new_work: used.no_new_work,
-            remediation: remediation.map(|r| r.to_string()),
+            remediation: used.remediation.map(|r| r.to_string()),
             remediation_detail: None,
             findings: Vec::new(),
             pool: node.pool().into(),

@@ -122,6 +122,9 @@ pub(crate) fn allocated_gpus(site: &Site, node: &NodeName) -> GpuSet {
 /// know of them.
 fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
     let mut out = NodeUse { gpus: allocated_gpus(site, &node.name), ..NodeUse::default() };
+    // The node may still name one that ended with no action.
+    let live = |id: &u64| site.health.remediations.get(id).is_some_and(|r| r.outcome.is_none());
+    out.remediation = node.remediation.filter(live);
     match site.allocation_blocker(node) {
         Some(AllocationBlocker::Always(why)) => out.no_new_work = Some(why),
         Some(AllocationBlocker::IfOthersFit(why)) => out.avoided = Some(why),
@@ -210,10 +213,11 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
         let faults = faults.map(|f| faults::view(f)).collect();
         let open = s.health.open_on(name).filter(|f| health::sees(s, caller, f));
         let findings = open.map(|f| health::findings::view(f)).collect();
-        let remediation = node.remediation.and_then(|id| s.health.remediations.get(&id));
+        let used = in_use(s, caller, node);
+        let remediation = used.remediation.and_then(|id| s.health.remediations.get(&id));
         let remediation = remediation.map(|r| health::remediations::view(s, r));
         let wrong = (faults, findings, remediation);
-        Some((s.seq, Arc::clone(node), in_use(s, caller, node), wrong))
+        Some((s.seq, Arc::clone(node), used, wrong))
     });
     match found {
         Some((seq, node, used, (faults, findings, remediation))) => {

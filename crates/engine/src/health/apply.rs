@@ -9,7 +9,7 @@ use muster_model::finding::{Closed, INCIDENT_FINDINGS, NOTES_KEPT, Note, Owner};
 use muster_model::job::Verdict;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, excluded_by_operator};
-use muster_model::remediation::{ActEnd, RemediationStep};
+use muster_model::remediation::{ActEnd, RemediationOutcome, RemediationStep};
 use muster_model::topology::Level;
 use muster_model::units::Span;
 use std::sync::Arc;
@@ -253,7 +253,8 @@ impl State {
         }
         // The heaviest that goes on is the node's.
         let live = book.remediations_of(&m.node).max_by_key(|m| (m.action, m.id)).map(|m| m.id);
-        if self.nodes.get(&m.node).is_none_or(|n| n.remediation == live) {
+        let noted = m.outcome == Some(RemediationOutcome::Noted);
+        if noted || self.nodes.get(&m.node).is_none_or(|n| n.remediation == live) {
             self.follow_remediations(&m.node);
             return Ok(());
         }

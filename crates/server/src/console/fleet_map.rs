@@ -170,7 +170,7 @@ fn fill(
     let mut flags = 0;
     let marks = [
         (BREAKER, node.breaker.is_some()),
-        (REMEDIATION, node.remediation.is_some()),
+        (REMEDIATION, seen.remediated),
         (WAITS, seen.waits),
         (SPARE, node.role == NodeRole::Spare),
         (PROBATION, node.probation.is_some()),

@@ -92,6 +92,7 @@ fn part(s: &State, after: Option<&NodeName>, most: usize) -> Some {
             node: Arc::clone(node),
             figures: None,
             findings: s.health.open_on(name).map(|f| brief(f)).collect(),
+            remediated: s.health.remediations_of(name).next().is_some(),
             waits: s.health.remediations_of(name).any(|r| r.is_pending()),
         });
     }
