@@ -88,9 +88,10 @@ export async function walkTenant({ chromium, check, must, until }) {
     await panel('Running')
       .getByRole('link', { name: `${runs.id} walk-runs` })
       .waitFor();
-    const waits = panel('Waiting').locator('.item');
-    await waits.filter({ hasText: 'walk-held' }).getByText('after somebody releases it').waitFor();
-    await waits
+    const held = panel('Held').locator('.item');
+    await held.filter({ hasText: 'walk-held' }).getByText('after somebody releases it').waitFor();
+    await panel('Waiting')
+      .locator('.item')
       .filter({ hasText: 'walk-large' })
       .getByText(/Starts (between|at the latest)|No start can be estimated|cannot start as it is/)
       .waitFor();
