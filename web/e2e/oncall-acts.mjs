@@ -147,18 +147,19 @@ export async function walkOncallActs({ chromium, check, must, until }) {
   await check('an incident is assigned to somebody else, and to nobody, from its card', async () => {
     const p = await open(WIDE);
     const card = await cardOf(p, id);
-    for (const [owner, said, shown] of [
-      ['user:ann', `Incident ${id} is assigned to user:ann`, 'assigned to ann'],
-      ['', `Incident ${id} is assigned to nobody`, 'not assigned'],
-    ]) {
-      await card.getByRole('button', { name: `Assign incident ${id}` }).click();
-      await p
-        .getByRole('dialog')
-        .getByLabel(/^Owner/)
-        .fill(owner);
-      await decide(p, 'Assign', said);
-      await card.getByText(shown).waitFor();
-    }
+    const press = (name) => card.getByRole('button', { name, exact: true }).click();
+    await press(`Assign incident ${id}`);
+    const owner = p.getByRole('dialog').getByLabel(/^Owner/);
+    // Nobody is chosen by an empty field.
+    await owner.fill('');
+    await p.getByRole('dialog').getByRole('button', { name: 'Assign', exact: true }).click();
+    must(await owner.isVisible(), 'an empty field is taken');
+    await owner.fill('user:ann');
+    await decide(p, 'Assign', `Incident ${id} is assigned to user:ann`);
+    await card.getByText('assigned to ann').waitFor();
+    await press(`Unassign incident ${id}`);
+    await decide(p, 'Unassign', `Incident ${id} is assigned to nobody`);
+    await card.getByText('not assigned').waitFor();
     must(!(await incident(id)).owner, 'it has an owner');
     await closes(p);
   });
@@ -169,7 +170,7 @@ export async function walkOncallActs({ chromium, check, must, until }) {
   };
   for (const [how, word, done, node] of [
     [PHONE, 'Deny', 'Denied', nodes[0]],
-    [WIDE, 'Undo', 'Undone', nodes[1]],
+    [WIDE, 'Withdraw', 'Withdrawn', nodes[1]],
   ]) {
     await check(`a remediation gets “${word}” only with a reason, at ${how.width} px`, async () => {
       const p = await open(how);
@@ -177,8 +178,8 @@ export async function walkOncallActs({ chromium, check, must, until }) {
       const { id: one } = await remediation(node);
       await card.getByRole('button', { name: `${word} on ${node}` }).click();
       const dialog = p.getByRole('dialog');
-      // Whoever undoes it reads what stays wrong there.
-      if (word === 'Undo') await dialog.getByText(/critical finding stays open: /).waitFor();
+      // Whoever withdraws it reads what stays wrong there.
+      if (word === 'Withdraw') await dialog.getByText(/critical finding stays open: /).waitFor();
       await dialog.getByRole('button', { name: word, exact: true }).click();
       must(await dialog.isVisible(), 'it needs no reason');
       await dialog.getByLabel(/Reason/).fill('practice');
