@@ -6,7 +6,7 @@ export async function walkWhatIf({ chromium, check, must }) {
   const p = await page(chromium);
   const field = (label) => p.getByLabel(label, { exact: true });
   const simulate = p.getByRole('button', { name: 'Simulate', exact: true });
-  const column = (name) => p.getByRole('columnheader', { name: new RegExp(`^${name} \\d+ pair`) });
+  const column = (name) => p.getByRole('columnheader', { name: new RegExp(`^${name}: \\d+ pair`) });
   const nodes = async () => (await call('GET', '/v1/nodes')).items.length;
 
   await check('more nodes are simulated, and the command that asks the same is shown', async () => {

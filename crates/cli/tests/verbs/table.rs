@@ -73,6 +73,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("describe job {held} --token {eve}", 3, "no job {held}"),
     ("describe job {failed}", 0, "rank 0 exited with code 7"),
     ("describe node nope", 3, "no node nope"),
+    ("describe node nope --token {eve}", 3, "no node nope"),
     ("logs 4242", 3, "4242"),
     ("logs {failed} --rank 99", 3, "rank 0 only"),
     ("logs {held} --rank 99", 3, "rank 0 only"),
