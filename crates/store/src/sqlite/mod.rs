@@ -21,8 +21,8 @@ use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
 };
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long a call waits for another handle's write.
 const BUSY: Duration = Duration::from_secs(10);
@@ -41,10 +41,33 @@ pub(crate) struct SqliteStore {
 
 /// The lease of an embedded store goes by the time since this machine started, which nobody sets:
 /// all who can open the file are on this machine. A lease of an earlier start ends with that start,
-/// or within its length.
+/// or within its length. Where the kernel does not tell it, by the machine's clock.
 fn now() -> Time {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Time(t.tv_sec.saturating_mul(1000).saturating_add(t.tv_nsec / 1_000_000))
+    static LOOKED: Mutex<Option<(Instant, i64)>> = Mutex::new(None);
+    let mut looked = LOOKED.lock().unwrap_or_else(PoisonError::into_inner);
+    // The kernel is asked once a second: every append looks whether the lease is held.
+    if let Some((when, uptime)) = *looked
+        && when.elapsed() < Duration::from_secs(1)
+    {
+        return Time(uptime.saturating_add(millis(when.elapsed())));
+    }
+    let uptime = uptime_ms().unwrap_or_else(|| {
+        millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    });
+    *looked = Some((Instant::now(), uptime));
+    Time(uptime)
+}
+
+fn millis(d: Duration) -> i64 {
+    i64::try_from(d.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds since the machine started, those that it slept included.
+fn uptime_ms() -> Option<i64> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    let (whole, part) = text.split_whitespace().next()?.split_once('.')?;
+    let hundredths = part.get(..2)?.parse::<i64>().ok()?;
+    Some(whole.parse::<i64>().ok()?.checked_mul(1000)? + hundredths * 10)
 }
 
 /// What SQLite's error means for the caller.
