@@ -255,7 +255,7 @@ await check(
     await t.getByRole('button', { name: 'job submitted' }).first().waitFor();
     for (const name of ['My work', 'My quota', 'My usage', 'Status'])
       await t.getByRole('link', { name, exact: true }).waitFor();
-    const sections = await t.getByRole('link', { name: 'Reliability' }).count();
+    const sections = await t.getByRole('link', { name: 'Health', exact: true }).count();
     must(sections === 0, 'sections of the site are offered');
     await t.goto(`${base}/oncall`);
     await t.getByText('Not shown to this token').first().waitFor();
@@ -340,15 +340,19 @@ await check('the slider shows the map as it was before the fault, and goes back 
   await p.waitForURL(`${base}/`);
 });
 
-await check('pages are in five sections, and the open page is marked in its own', async () => {
+await check('pages are in four sections, and the open page is marked in its own', async () => {
   await p.goto(base);
   await p.locator('.standing.live').waitFor();
   const sections = await p.getByRole('navigation', { name: 'Sections' }).getByRole('link').allTextContents();
   const names = sections.map((s) => s.replace(/\d+$/, ''));
-  must(names.join() === 'Work,Fleet,Reliability,Manage,Admin', names.join());
-  await p.getByRole('link', { name: 'Admin', exact: true }).click();
-  await p.waitForURL(`${base}/executive`);
-  const pages = p.getByRole('navigation', { name: 'Pages of Admin' });
+  must(names.join() === 'Work,Fleet,Health,Manage', names.join());
+  // Its name ends with how much is to approve, where there is something.
+  await p
+    .getByRole('navigation', { name: 'Sections' })
+    .getByRole('link', { name: /^Health/ })
+    .click();
+  await p.waitForURL(`${base}/oncall`);
+  const pages = p.getByRole('navigation', { name: 'Pages of Health' });
   await pages.getByRole('link', { name: 'Events' }).click();
   await p.waitForURL(`${base}/events`);
   const marked = await pages.locator('[aria-current="page"]').textContent();
@@ -557,6 +561,23 @@ await check('on a phone rows are cards, and nothing scrolls sideways', async () 
     must(wide.length === 0, `${path}: ${wide.join(', ')}`);
   }
   must(phone.problems.length === 0, phone.problems.join('\n'));
+  await phone.context().close();
+});
+
+await check('on a phone the colours are switched, and switched back', async () => {
+  const phone = await page(chromium, PHONE);
+  await phone.goto(base);
+  await phone.locator('.standing.live').waitFor();
+  const shown = () => phone.evaluate(() => document.documentElement.dataset.theme);
+  const before = await shown();
+  for (let i = 0; i < 2; i++) {
+    const other = (await shown()) === 'dark' ? 'light' : 'dark';
+    await phone.getByRole('button', { name: other === 'light' ? 'Light' : 'Dark', exact: true }).tap();
+    await until(`the colours are ${other}`, async () => (await shown()) === other);
+  }
+  must((await shown()) === before, 'the colours are not as they were');
+  const wide = await sideways(phone);
+  must(wide.length === 0, wide.join(', '));
   await phone.context().close();
 });
 

@@ -63,10 +63,10 @@ test('each address has a title', () => {
 test('every page is in one group, and a group without pages is not there', () => {
   const all = groupsOf(PAGES).flatMap((g) => g.pages.map((p) => p.to));
   expect(all.toSorted()).toEqual(PAGES.map((p) => p.to).toSorted());
-  expect(groupsOf(PAGES).map((g) => g.label)).toEqual(['Work', 'Fleet', 'Reliability', 'Manage', 'Admin']);
+  expect(groupsOf(PAGES).map((g) => g.label)).toEqual(['Work', 'Fleet', 'Health', 'Manage']);
   expect(groupsOf(PAGES.filter((p) => p.to === '/jobs')).map((g) => g.label)).toEqual(['Work']);
-  const reliability = groupsOf(pagesFor(tenant)).find((g) => g.label === 'Reliability');
-  expect(reliability?.pages.map((p) => p.to)).not.toContain('/runbooks');
+  const health = groupsOf(pagesFor(tenant)).find((g) => g.label === 'Health');
+  expect(health?.pages.map((p) => p.to)).not.toContain('/runbooks');
 });
 
 test('every address belongs to a page', () => {

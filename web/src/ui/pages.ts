@@ -45,10 +45,11 @@ export interface Group {
   pages: Page[];
 }
 
+/** Named as the groups of `muster --help` are, where both have one. */
 const GROUPS: { label: string; pages: To[] }[] = [
   { label: 'Work', pages: ['/work', '/jobs', '/usage', '/status'] },
-  { label: 'Fleet', pages: ['/', '/nodes', '/topology', '/simulator'] },
-  { label: 'Reliability', pages: ['/oncall', '/slos', '/runbooks'] },
+  { label: 'Fleet', pages: ['/', '/nodes', '/topology', '/executive', '/simulator'] },
+  { label: 'Health', pages: ['/oncall', '/slos', '/runbooks', '/events'] },
   {
     label: 'Manage',
     pages: [
@@ -63,7 +64,6 @@ const GROUPS: { label: string; pages: To[] }[] = [
       '/tokens',
     ],
   },
-  { label: 'Admin', pages: ['/executive', '/events'] },
 ];
 
 /**

@@ -183,7 +183,7 @@ export function Shell() {
         </button>
         <button
           type="button"
-          className="quiet wide"
+          className="quiet colours"
           onClick={() => choose(theme === 'dark' ? 'light' : 'dark')}
           title={`Use the ${theme === 'dark' ? 'light' : 'dark'} colours`}
         >
