@@ -45,7 +45,7 @@ export async function walkOncall({ chromium, check, must, until }) {
 
   await check('a remediation is approved from its card, which names the affected jobs', async () => {
     const p = await open(WIDE);
-    await p.locator('.strip').getByText('pending approval').waitFor();
+    await p.locator('.strip').getByText('to approve').waitFor();
     const card = cards(p, first).filter({ has: p.getByRole('button', { name: /^Approve( \d+)?$/ }) });
     await card
       .getByRole('button', { name: /^Approve( \d+)?$/ })

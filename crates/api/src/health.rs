@@ -2,7 +2,6 @@
 
 use crate::{Automation, Breaker, Finding, Incident, Kind, Remediation, Timestamp};
 use muster_model::finding::Severity;
-use muster_model::remediation::{Action, Mode, RemediationStep};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -57,15 +56,20 @@ impl HealthSummary {
         }
     }
 
-    /// Is a remediation of `waiting` delayed by a limit or by stopped automation? Otherwise it is
-    /// pending approval, by its action's mode or by that of `drain`.
+    /// How many remediations of `waiting` somebody has to approve, and how many are delayed.
     #[must_use]
-    pub fn delays(&self, r: &Remediation) -> bool {
-        let by_policy = self.automation.as_ref().is_some_and(|a| {
-            a.state != "stopped" && a.modes.get(Action::Drain.word()) == Some(&Mode::Approve)
-        });
-        r.step == RemediationStep::Proposed && !by_policy
+    pub fn waiting_counts(&self) -> (usize, usize) {
+        let delayed = self.waiting.iter().filter(|r| r.delayed).count();
+        (self.waiting.len() - delayed, delayed)
     }
+}
+
+/// Remediations that wait, in words: `2 to approve, 1 delayed`; empty where none does.
+#[must_use]
+pub fn waiting_words((to_approve, delayed): (usize, usize)) -> String {
+    let some = |n: usize, what: &str| (n > 0).then(|| format!("{n} {what}"));
+    let parts = [some(to_approve, "to approve"), some(delayed, "delayed")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// What an entry of a timeline is.

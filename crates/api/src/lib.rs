@@ -71,7 +71,7 @@ pub use fleet::{
     FleetReport, FleetRow, FleetSku, FleetStep,
 };
 pub use hardware::{Fault, FaultList, Qualified, QualifyProgress, QualifyRequest, Qualifying};
-pub use health::{HealthSummary, TimelineEntry, TimelineKind, TimelineList};
+pub use health::{HealthSummary, TimelineEntry, TimelineKind, TimelineList, waiting_words};
 pub use history::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory};
 pub use inject::{Inject, Injected};
 pub use job::{

@@ -53,6 +53,10 @@ pub struct Remediation {
     pub taken: Vec<RemediationStepEntry>,
     /// How it ended.
     pub outcome: Option<RemediationOutcome>,
+    /// A limit, missing proof or stopped automation delays it: nobody has to decide, though an
+    /// operator may approve it.
+    #[serde(default)]
+    pub delayed: bool,
 }
 
 /// A step of a remediation.
@@ -177,6 +181,7 @@ impl Remediation {
                 .map(|(at, step)| RemediationStepEntry { at: (*at).into(), step: *step })
                 .collect(),
             outcome: *outcome,
+            delayed: false,
         }
     }
 

@@ -188,6 +188,7 @@ pub fn remediation(id: u64) -> Remediation {
             RemediationStepEntry { at: Time(90_000).into(), step: RemediationStep::Approval },
         ],
         outcome: None,
+        delayed: false,
     }
 }
 

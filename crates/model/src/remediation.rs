@@ -273,6 +273,15 @@ impl Remediation {
         let open = self.outcome.is_none() && self.approved.is_none();
         open && self.action.awaits_approval(self.step)
     }
+
+    /// Does a limit, missing proof or stopped automation delay it? Then nobody has to decide, though
+    /// an operator may approve it. `taking` is who decides that a node is taken: where that is an
+    /// operator, and automation runs, it is pending approval.
+    #[must_use]
+    pub fn is_delayed(&self, taking: Mode, stopped: bool) -> bool {
+        let proposed = self.is_pending() && self.step == RemediationStep::Proposed;
+        proposed && (stopped || taking != Mode::Approve)
+    }
 }
 
 /// Something that is done once outside the log: intended first, then its outcome is written.

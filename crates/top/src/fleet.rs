@@ -155,7 +155,6 @@ pub(super) struct NodeSum {
     util: u32,
     util_told: u32,
     pub(super) temp: Option<u8>,
-    pub(super) waits: bool,
 }
 
 /// Nodes that follow each other and stand together.
@@ -195,7 +194,6 @@ pub(super) struct Totals {
     pub(super) unhealthy: usize,
     pub(super) lost: usize,
     pub(super) other: usize,
-    pub(super) waits: usize,
     pub(super) gpus: u32,
     pub(super) held: u32,
     pub(super) out: u32,
@@ -343,7 +341,6 @@ impl Fleet {
             util: cells.iter().filter_map(|c| c.util).map(u32::from).sum(),
             util_told: count(&|c| c.util.is_some()),
             temp: cells.iter().filter_map(|c| c.temp).max(),
-            waits: cells.iter().any(|c| c.waits),
         }
     }
 
@@ -401,7 +398,6 @@ impl Fleet {
                 Glyph::Lost => t.lost += 1,
                 _ => t.other += 1,
             }
-            t.waits += usize::from(n.waits);
             t.gpus += n.gpus;
             t.held += n.held;
             t.out += n.out;

@@ -88,6 +88,7 @@ pub(super) fn shown_jobs(model: &Model) -> Vec<&Job> {
 pub(super) enum ItemKind {
     Alert,
     Waits,
+    Delayed,
     Incident,
     Breaker,
     Finding,
@@ -99,6 +100,7 @@ impl ItemKind {
         match self {
             ItemKind::Alert => "Alerts",
             ItemKind::Waits => "Pending approval",
+            ItemKind::Delayed => "Delayed",
             ItemKind::Incident => "Incidents",
             ItemKind::Breaker => "Breakers",
             ItemKind::Finding => "Findings",
@@ -156,12 +158,19 @@ pub(super) fn items(model: &Model) -> Vec<Item> {
         });
     }
     let Some(h) = &model.health else { return fitting(model, out) };
-    for r in &h.waiting {
+    // What is delayed needs nobody now: it comes after what somebody has to approve.
+    let (delayed, pending): (Vec<_>, Vec<_>) = h.waiting.iter().partition(|r| r.delayed);
+    for r in pending.into_iter().chain(delayed) {
+        let (kind, style) = if r.delayed {
+            (ItemKind::Delayed, Style::Busy)
+        } else {
+            (ItemKind::Waits, Style::Warn)
+        };
         out.push(Item {
             key: format!("remediation:{}", r.id),
-            kind: ItemKind::Waits,
+            kind,
             word: r.action.word().into(),
-            style: Style::Warn,
+            style,
             since: r.since.0,
             about: r.gpu.map_or(r.node.clone(), |g| format!("{}/{g}", r.node)),
             text: format!("{}: {}", r.kind, r.why),

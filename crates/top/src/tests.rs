@@ -549,3 +549,22 @@ fn what_is_over_while_it_is_looked_at_says_so() {
     press(&mut m, "\x1b");
     assert!(text(&mut m, 80, 24).contains("Incidents (1)"));
 }
+
+#[test]
+fn what_is_delayed_is_not_counted_as_pending_approval() {
+    let mut health = health();
+    let on = |id: u64, delayed: bool| muster_api::Remediation {
+        node: "hgx-00002".into(),
+        delayed,
+        ..muster_api::samples::remediation(id)
+    };
+    health.waiting = vec![on(31, true), on(32, false), on(33, true)];
+    let mut m = site(12, View::Fleet);
+    m.update(Msg::Health(Box::new(health.clone()), Vec::new()));
+    let fleet = text(&mut m, 120, 40);
+    assert!(fleet.contains("  1 to approve, 2 delayed"), "{fleet}");
+    let mut m = site(12, View::Incidents);
+    m.update(Msg::Health(Box::new(health), Vec::new()));
+    let list = text(&mut m, 120, 40);
+    assert!(list.contains("Pending approval (1)") && list.contains("Delayed (2)"), "{list}");
+}

@@ -6678,6 +6678,11 @@ export interface components {
             approved?: string | null;
             /** @description When it was chosen. */
             at: components["schemas"]["Timestamp"];
+            /**
+             * @description A limit, missing proof or stopped automation delays it: nobody has to decide, though an
+             *     operator may approve it.
+             */
+            delayed?: boolean;
             /** @description The finding it is for. */
             finding: string;
             /**

@@ -15,6 +15,8 @@ const {
   runbookSearch,
   silenceMatch,
   silenceWords,
+  waitingCounts,
+  waitingWords,
 } = await import('./causes');
 
 const remediation = (id: string, node: string, gpu: number | null = null): Remediation =>
@@ -101,9 +103,18 @@ test('the strip counts each job once, and says where it cannot know', () => {
     cause({ alerts: [alert('a'), alert('b', { silenced: 's' })], jobs: [job('1')], jobs_affected: 1 }),
     cause({ pending: ['5', '6'], incidents: [{ id: '9' }], jobs: [job('1'), job('2')], jobs_affected: 2 }),
   ];
-  expect(counts(causes)).toEqual({ paging: 1, pending: 2, incidents: 1, jobs: 2, about: false });
+  expect(counts(causes)).toEqual({ paging: 1, pending: 2, delayed: 0, incidents: 1, jobs: 2, about: false });
   const many = [cause({ jobs: [job('1')], jobs_affected: 70 })];
   expect(counts(many)).toMatchObject({ jobs: 70, about: true });
+});
+
+test('what is delayed is not counted as what somebody has to approve', () => {
+  const delayed = { ...remediation('6', 'n2'), delayed: true };
+  const one = cause({ remediations: [remediation('5', 'n1'), delayed], pending: ['5', '6'] });
+  expect(counts([one])).toMatchObject({ pending: 1, delayed: 1 });
+  expect(waitingWords(waitingCounts(one.remediations))).toBe('1 to approve, 1 delayed');
+  expect(waitingWords(waitingCounts([delayed]))).toBe('1 delayed');
+  expect(waitingWords(waitingCounts([]))).toBe('');
 });
 
 test('a silence means what the alert is made of, and never the whole site', () => {

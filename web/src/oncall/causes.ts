@@ -83,10 +83,25 @@ export function informs(c: Pick<Cause, 'urgency' | 'severity'>): boolean {
   return c.urgency !== 'page' && (c.severity ?? c.urgency ?? 'info') === 'info';
 }
 
+/** Remediations of a list that somebody has to approve, and those that are delayed and need nobody now. */
+export function waitingCounts(waiting: Pick<Remediation, 'delayed'>[]): { pending: number; delayed: number } {
+  const delayed = waiting.filter((r) => r.delayed).length;
+  return { pending: waiting.length - delayed, delayed };
+}
+
+/** The same in words: `2 to approve, 1 delayed`; empty where none waits. */
+export function waitingWords({ pending, delayed }: { pending: number; delayed: number }): string {
+  const some = (n: number, what: string) => (n > 0 ? [`${n.toLocaleString('en')} ${what}`] : []);
+  return [...some(pending, 'to approve'), ...some(delayed, 'delayed')].join(', ');
+}
+
 /** What the strip at the top counts. */
 export interface Counts {
   paging: number;
+  /** Remediations that somebody has to approve. */
   pending: number;
+  /** Those that a limit or stopped automation delays. */
+  delayed: number;
   incidents: number;
   jobs: number;
   /** There are jobs that the answer does not name, so that some may be counted twice or not at all. */
@@ -96,10 +111,12 @@ export interface Counts {
 export function counts(causes: Cause[]): Counts {
   const jobs = new Set<string>();
   let unnamed = 0;
-  const out: Counts = { paging: 0, pending: 0, incidents: 0, jobs: 0, about: false };
+  const out: Counts = { paging: 0, pending: 0, delayed: 0, incidents: 0, jobs: 0, about: false };
   for (const c of causes) {
     out.paging += c.alerts.filter(pages).length;
-    out.pending += c.pending.length;
+    const { delayed } = waitingCounts(c.remediations.filter((r) => c.pending.includes(r.id)));
+    out.pending += c.pending.length - delayed;
+    out.delayed += delayed;
     out.incidents += c.incidents.length;
     for (const j of c.jobs) jobs.add(j.id);
     unnamed = Math.max(unnamed, c.jobs_affected - c.jobs.length);

@@ -26,7 +26,8 @@ export function StatusStrip({ causes }: { causes: Cause[] }) {
       {tile(n.paging, 'paging alerts', true)}
       {whole && (
         <>
-          {tile(n.pending, 'pending approval', true)}
+          {tile(n.pending, 'to approve', true)}
+          {n.delayed > 0 && tile(n.delayed, 'delayed', false)}
           {tile(n.incidents, 'open incidents', true)}
           {nodes !== undefined && tile(nodes, 'nodes out', false)}
         </>

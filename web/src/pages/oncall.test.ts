@@ -147,7 +147,7 @@ function show(me: Me | undefined, causes: object[] = [], summary: object = healt
 
 test('a tenant is shown what is about their project, and that the rest is not shown', () => {
   const text = show(tenant, [], { ...health, automation: null });
-  for (const clear of ['Nothing is open<', 'No GPU is at', 'All closed', 'pending approval<', 'nodes out'])
+  for (const clear of ['Nothing is open<', 'No GPU is at', 'All closed', 'to approve<', 'nodes out'])
     expect(text).not.toContain(clear);
   expect(text).toContain('Nothing is open about jobs of team-a');
   expect(text).toContain('jobs of team-a affected');
@@ -194,10 +194,17 @@ test('the strip counts, in place of a sentence', () => {
   const text = show(operator, [cause, { ...cause, id: 'node:n2', pending: [], alerts: [] }]);
   const tile = (words: string) => new RegExp(`<b>([^<]*)</b><span>${words}</span>`).exec(text)?.[1];
   expect(tile('paging alerts')).toBe('1');
-  expect(tile('pending approval')).toBe('1');
+  expect(tile('to approve')).toBe('1');
+  expect(tile('delayed')).toBeUndefined();
   expect(tile('open incidents')).toBe('0');
   expect(tile('nodes out')).toBe('2');
   expect(tile('jobs affected')).toBe('1');
+});
+
+test('the strip counts what a limit delays apart from what somebody has to approve', () => {
+  const text = show(operator, [{ ...cause, remediations: [{ ...remediation, delayed: true }] }]);
+  expect(text).toContain('<b>0</b><span>to approve</span>');
+  expect(text).toContain('<b>1</b><span>delayed</span>');
 });
 
 test('several causes can be approved at once', () => {

@@ -6,6 +6,7 @@ import { ownEntries } from '../find/commands';
 import { Palette } from '../find/palette';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
+import { waitingCounts, waitingWords } from '../oncall/causes';
 import { health, whoami } from '../queries';
 import { rightsOf } from '../rights';
 import { useAsk } from './ask';
@@ -13,7 +14,7 @@ import { useBrand } from './brand';
 import { KeyboardHelp, useKeys } from './keyboard';
 import { BrandMark } from './mark';
 import { groupsOf, homeOf, type Page, pageOf, pagesFor, TENANT, title } from './pages';
-import { count, exact } from './parts';
+import { exact } from './parts';
 import { choose, useTheme } from './theme';
 import { chooseUtc, useUtc, wall } from './zone';
 
@@ -48,7 +49,7 @@ interface Tab {
   label: string;
   to: Page['to'];
   open: boolean;
-  /** Beside it stands how much waits for approval. */
+  /** Beside it stands how much somebody has to approve. */
   counts: boolean;
 }
 
@@ -114,7 +115,7 @@ export function Shell() {
     document.title = `${title(path)} · ${brand.name}`;
   }, [path, brand]);
   const site = useQuery(health());
-  const waiting = site.data?.waiting.length ?? 0;
+  const waiting = waitingCounts(site.data?.waiting ?? []);
   return (
     <div className={standing === 'away' ? 'shell stale' : 'shell'}>
       <a className="skip" href="#page">
@@ -133,9 +134,9 @@ export function Shell() {
               aria-current={tab.open ? 'true' : undefined}
             >
               {tab.label}
-              {tab.counts && waiting > 0 && (
-                <span className="count" title={`${count(waiting, 'remediation')} pending approval`}>
-                  {waiting}
+              {tab.counts && waiting.pending > 0 && (
+                <span className="count" title={`Remediations: ${waitingWords(waiting)}`}>
+                  {waiting.pending}
                 </span>
               )}
             </Link>

@@ -1,7 +1,7 @@
 //! `muster health`: what is wrong now, worst first.
 
 use clap::Args;
-use muster_api::HealthSummary;
+use muster_api::{HealthSummary, waiting_words};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -51,12 +51,13 @@ fn text(s: &HealthSummary, now: Time, on: bool) -> String {
     if let Some(a) = &s.automation {
         f.line("Automation", super::automation::brief(a));
     }
+    f.line("Remediations", waiting_words(s.waiting_counts()));
     let nodes: Vec<String> = s.nodes.iter().map(|(state, n)| format!("{n} {state}")).collect();
     f.line("Nodes", nodes.join(", "));
     if s.spares > 0 {
         f.line("Spares", format!("{} of {} left", s.spares_left, s.spares));
     }
-    let (delayed, pending): (Vec<_>, Vec<_>) = s.waiting.iter().cloned().partition(|r| s.delays(r));
+    let (delayed, pending): (Vec<_>, Vec<_>) = s.waiting.iter().cloned().partition(|r| r.delayed);
     for (title, some) in [("Pending approval", pending), ("Delayed", delayed)] {
         if !some.is_empty() {
             f.section(title, on);
@@ -157,7 +158,9 @@ mod tests {
         let mut s = summary();
         s.waiting = [31, 32].map(muster_api::samples::remediation).into();
         s.waiting[1].step = muster_model::remediation::RemediationStep::Proposed;
+        s.waiting[1].delayed = true;
         let text = text(&s, Time(120_000), false);
+        assert!(text.contains("Remediations: 1 to approve, 1 delayed\n"), "{text}");
         let (first, then) = text.split_once("Delayed").unwrap_or_else(|| panic!("{text}"));
         assert!(first.contains("Pending approval") && first.contains("31"), "{text}");
         assert!(then.contains("32") && !then.contains("31 "), "{text}");

@@ -202,8 +202,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     if let Some(a) = out.automation.as_ref().filter(|a| a.state == "stopped") {
         bad.push(format!("automation is stopped: {}", a.reason.as_deref().unwrap_or("no reason")));
     }
-    let delayed = out.waiting.iter().filter(|r| out.delays(r)).count();
-    let pending = out.waiting.len() - delayed;
+    let (pending, delayed) = out.waiting_counts();
     if pending > 0 {
         bad.push(some(pending, "remediation pending approval", "remediations pending approval"));
     }
@@ -462,25 +461,34 @@ mod tests {
 
     #[test]
     fn what_a_limit_delays_is_not_called_pending_approval() {
-        let of = |step: RemediationStep| muster_api::Remediation {
-            step,
-            ..muster_api::samples::remediation(31)
+        let at = |step: &str| -> muster_model::remediation::Remediation {
+            let text = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus", "node": "hgx-01",
+                "action": "reboot", "step_index": 0, "mode": "approve", "leave": "now",
+                "step": step, "why": "", "at": 0, "since": 0});
+            serde_json::from_value(text).unwrap()
         };
+        let mut site = Site::default();
         let mut out = empty();
-        out.waiting = vec![of(RemediationStep::Proposed), of(RemediationStep::Approval)];
-        evaluate(&Site::default(), &mut out, false, Time(0));
+        out.waiting = ["proposed", "approval"].map(|s| remediations::view(&site, &at(s))).into();
+        assert_eq!(out.waiting_counts(), (1, 1));
+        evaluate(&site, &mut out, false, Time(0));
         let both = ["1 remediation pending approval", "1 remediation delayed by a limit"];
         assert_eq!(out.reasons, both);
         // Where taking a node waits for an operator by the policy, nothing delays it.
-        let mut site = Site::default();
         let mut policy = (*site.policy).clone();
         policy.remediations.modes.insert(Action::Drain, Mode::Approve);
         site.policy = Arc::new(policy);
         let mut out = empty();
-        out.waiting = vec![of(RemediationStep::Proposed)];
+        out.waiting = vec![remediations::view(&site, &at("proposed"))];
         out.automation = Some(automation::view(&site, Time(0)));
         evaluate(&site, &mut out, true, Time(0));
         assert_eq!(out.reasons, ["1 remediation pending approval"]);
+        // What ended, and what was approved, waits for nobody.
+        let approved = muster_model::remediation::Remediation {
+            approved: Some("user:ann".into()),
+            ..at("proposed")
+        };
+        assert!(!remediations::view(&Site::default(), &approved).delayed);
     }
 
     #[test]

@@ -5,9 +5,11 @@ use super::map::{Detail, map, row, tone};
 use crate::fleet::{Fleet, Glyph, Totals};
 use crate::model::Model;
 use crate::rows::wanted;
+use muster_api::waiting_words;
 use muster_terminal::output::bar::part;
 use muster_terminal::output::colour::Style as Tone;
 use ratatui::text::Line;
+use std::collections::BTreeSet;
 
 /// Fewer rows than this are for the map alone.
 const LOW: usize = 10;
@@ -24,7 +26,7 @@ pub(super) fn lines(model: &Model, pen: Pen, w: usize, rows: usize) -> Vec<Line<
     }
     let seen = seen(model);
     let sums = fleet.totals(|n| seen[n]);
-    let mut out = totals(&sums, spares(model), pen, w, rows);
+    let mut out = totals(&sums, spares(model), &waiting(model, &seen), pen, w, rows);
     let mut below = below(fleet, &sums, pen, w, rows);
     below.extend(reasons(model, pen, w, rows));
     let room = rows.saturating_sub(out.len() + below.len() + 1 + usize::from(rows >= LOW));
@@ -61,7 +63,7 @@ pub(super) fn longest(model: &Model, w: usize, rows: usize) -> usize {
     let seen = seen(model);
     let sums = model.fleet.totals(|n| seen[n]);
     let below = below(&model.fleet, &sums, pen, w, rows).len();
-    let above = totals(&sums, spares(model), pen, w, rows).len();
+    let above = totals(&sums, spares(model), "", pen, w, rows).len();
     let fixed = above + below + reasons(model, pen, w, rows).len() + 1;
     let fixed = fixed + usize::from(rows >= LOW);
     let room = rows.saturating_sub(fixed);
@@ -84,9 +86,26 @@ fn spares(model: &Model) -> Option<(u32, u32)> {
     Some((health.spares_left, health.spares))
 }
 
+/// What somebody has to approve on the nodes that are shown, and what is delayed there.
+fn waiting(model: &Model, seen: &[bool]) -> String {
+    let Some(health) = model.health.as_ref().filter(|h| !h.waiting.is_empty()) else {
+        return String::new();
+    };
+    let all: BTreeSet<&str> = health.waiting.iter().map(|r| r.node.as_str()).collect();
+    let shown = seen.iter().enumerate().filter(|(_, seen)| **seen);
+    let names = shown.map(|(n, _)| model.fleet.name(n));
+    let here: BTreeSet<&str> = names.filter(|name| all.contains(name)).collect();
+    let on = |delayed: bool| {
+        let some = health.waiting.iter().filter(|r| r.delayed == delayed);
+        some.filter(|r| here.contains(r.node.as_str())).count()
+    };
+    waiting_words((on(false), on(true)))
+}
+
 fn totals(
     t: &Totals,
     spares: Option<(u32, u32)>,
+    waiting: &str,
     pen: Pen,
     w: usize,
     rows: usize,
@@ -109,8 +128,8 @@ fn totals(
         let tone = if left == 0 { Tone::Warn } else { Tone::Plain };
         nodes.push((format!("  spares {left} of {all}"), tone));
     }
-    if t.waits > 0 {
-        nodes.push((format!("  pending approval {}", t.waits), Tone::Warn));
+    if !waiting.is_empty() {
+        nodes.push((format!("  {waiting}"), Tone::Warn));
     }
     let free = t.gpus.saturating_sub(t.held + t.out + t.spare);
     let share = if t.gpus == 0 { 0.0 } else { f64::from(t.held) / f64::from(t.gpus) };

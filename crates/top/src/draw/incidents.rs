@@ -1,4 +1,4 @@
-//! What is wrong, worst first: alerts, what is pending approval, incidents, breakers, findings.
+//! What is wrong, worst first: alerts, what is pending approval or delayed, incidents, breakers, findings.
 
 use super::ink::{Pen, cut, fit, right};
 use crate::model::Model;

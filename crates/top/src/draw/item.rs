@@ -191,10 +191,8 @@ fn alert(page: &mut Page, model: &Model, a: &Alert) {
 fn remediation(page: &mut Page, model: &Model, r: &Remediation) {
     let now = model.now;
     let on = r.gpu.map_or(r.node.clone(), |g| format!("{}/{g}", r.node));
-    page.title(
-        &format!("Remediation {} pending approval: {} on {on}", r.id, r.action_text),
-        Tone::Warn,
-    );
+    let waits = if r.delayed { "delayed" } else { "pending approval" };
+    page.title(&format!("Remediation {} {waits}: {} on {on}", r.id, r.action_text), Tone::Warn);
     page.fact("For", format!("{} (finding {})", r.kind, r.finding));
     page.fact("State", &r.state);
     page.fact("Why", &r.why);

@@ -161,7 +161,7 @@ fn views(model: &Model, pen: Pen, w: usize) -> Line<'static> {
 fn wrong(model: &Model) -> usize {
     let alerts = model.alerts.iter();
     let open = alerts.filter(|a| a.silenced.is_none() && a.acknowledged.is_none()).count();
-    let health = model.health.as_ref().map_or(0, |h| h.incidents.len() + h.waiting.len());
+    let health = model.health.as_ref().map_or(0, |h| h.incidents.len() + h.waiting_counts().0);
     open + health
 }
 
