@@ -75,6 +75,11 @@ pub struct Token {
     pub created_at: Timestamp,
     /// When it stops working.
     pub expires_at: Option<Timestamp>,
+    /// When it was last used, to about a minute; null where no use is known.
+    pub last_used: Option<Timestamp>,
+    /// Where no use is known: it was not used since then; since `created_at`, never. Null where that
+    /// is not known, as of join tokens.
+    pub not_used_since: Option<Timestamp>,
 }
 
 /// All tokens.
@@ -217,7 +222,7 @@ impl Project {
 }
 
 impl Token {
-    /// The token as the API shows it at a moment.
+    /// The token as the API shows it at a moment. The log does not know when it was used.
     #[must_use]
     pub fn of(token: &m::Token, now: Time) -> Token {
         let m::Token { id, name, hash: _, usage, created_at, expires_at, version } = token;
@@ -240,6 +245,8 @@ impl Token {
             uses_left,
             created_at: (*created_at).into(),
             expires_at: expires_at.map(Into::into),
+            last_used: None,
+            not_used_since: None,
         }
     }
 }

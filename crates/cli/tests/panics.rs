@@ -8,7 +8,7 @@ use crate::verbs::standby::share_keys;
 use muster_store::StoreUrl;
 
 /// The parts that are started again, as the server names them.
-const TASKS: [&str; 23] = [
+const TASKS: [&str; 24] = [
     "acts",
     "agents-accept",
     "agents-acts",
@@ -32,6 +32,7 @@ const TASKS: [&str; 23] = [
     "runbooks",
     "runtime-delay",
     "slo-count",
+    "token-use",
 ];
 
 /// The leader panics there after so many passes; the standby must have all that was acknowledged.

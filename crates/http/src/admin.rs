@@ -10,6 +10,7 @@ use muster_api::{
     CreateProject, CreateToken, Project, ProjectList, ProjectQuery, SecretList, SecretName,
     SetSecret, Token, TokenCreated, TokenList,
 };
+use muster_engine::State as Site;
 use muster_link::token::{self, ApiToken, JoinToken};
 use muster_model::names::{Label, NameError, ProjectName};
 use muster_model::resolve::some_lines;
@@ -71,8 +72,9 @@ pub(crate) async fn create_project(
 pub(crate) async fn tokens(State(app): State<App>, Reader(caller): Reader) -> Reply {
     caller.over_site(Role::Admin)?;
     let now = app.brain().now();
-    let (seq, items) =
-        app.brain().read(|s| (s.seq, s.tokens.values().map(|t| Token::of(t, now)).collect()));
+    let all = |s: &Site| s.tokens.values().map(|t| Token::of(t, now)).collect::<Vec<_>>();
+    let (seq, mut items) = app.brain().read(|s| (s.seq, all(s)));
+    app.last_used().fill(&mut items);
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &TokenList { items, cursor: None }))
 }
 

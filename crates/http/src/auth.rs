@@ -40,6 +40,7 @@ impl FromRequestParts<App> for Caller {
         match authenticate(parts, app) {
             Ok(caller) => match app.callers().take(&caller.token, Instant::now()) {
                 Ok(()) => {
+                    app.last_used().note(&caller.token, app.brain().now());
                     let held = app.request_permit(&caller.token)?;
                     if let Some(place) = parts.extensions.get::<TokenPlace>() {
                         let _ = place.0.set(held);

@@ -19,6 +19,7 @@ mod fleet;
 mod guard;
 mod health;
 mod jobs;
+mod last_used;
 mod limits;
 mod logs;
 mod metrics;
@@ -48,6 +49,7 @@ mod tests;
 mod ui;
 mod whatif;
 
+pub use last_used::LastUsed;
 pub use limits::{Rate, TokenPlace};
 pub(crate) use registry::{Registry, Sample};
 pub use seal::load_or_create_key;
@@ -144,6 +146,8 @@ pub struct HttpConfig {
     pub started_at: Time,
     /// Where the past of the network's paths is kept.
     pub fabric_file: Option<std::path::PathBuf>,
+    /// Where it is written when each token was last used; in memory only when absent.
+    pub last_used_file: Option<std::path::PathBuf>,
     /// The console's name and colours.
     pub brand: Arc<Brand>,
     /// Who listens to spans.
@@ -184,6 +188,7 @@ impl Default for HttpConfig {
             store_kind: "sqlite".into(),
             started_at: Time(0),
             fabric_file: None,
+            last_used_file: None,
             brand: Arc::default(),
             traces: Traces::default(),
             output_search: OutputSearch::default(),
@@ -225,6 +230,7 @@ struct Inner {
     standings: ObjectiveStatuses,
     post: AlertDelivery,
     counter: Counter,
+    last_used: LastUsed,
 }
 
 impl App {
@@ -232,7 +238,9 @@ impl App {
     #[must_use]
     pub fn new(brain: Brain, agents: Agents, logs: LogKeeper, config: HttpConfig) -> App {
         let file = config.fabric_file.clone();
+        let used = config.last_used_file.clone();
         App(Arc::new(Inner {
+            last_used: LastUsed::open(used, brain.epoch().0, brain.now()),
             fabric: Fabric::open(brain.clone(), agents.clone(), file),
             console: Console::new(brain.clone(), agents.clone()),
             brain,
@@ -362,6 +370,17 @@ impl App {
     ) -> Result<(), reqwest::Error> {
         let (brain, agents) = (self.brain(), self.agents());
         muster_server::slo::start(brain, agents, self.post(), self.counter(), base, stop)
+    }
+
+    /// When each token was last used.
+    #[must_use]
+    pub fn last_used(&self) -> &LastUsed {
+        &self.0.last_used
+    }
+
+    /// Starts to write down when each token was last used.
+    pub fn keep_last_used(&self, stop: &tokio_util::sync::CancellationToken) {
+        self.last_used().start(self.brain().clone(), stop);
     }
 
     /// Starts to look how late the runtime is.

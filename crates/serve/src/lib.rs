@@ -9,7 +9,7 @@ pub use conns::ConnectionLimits;
 
 use muster_engine::Policy;
 use muster_http::remote::RemoteConfig;
-use muster_http::{self as http, App, HttpConfig};
+use muster_http::{self as http, App, HttpConfig, LastUsed};
 use muster_link::LinkError;
 use muster_link::limits::raise_open_files;
 use muster_link::pki::Authority;
@@ -278,6 +278,7 @@ pub struct Server {
     pub https: bool,
     pin: String,
     counter: Counter,
+    last_used: LastUsed,
     output_search: OutputSearch,
     stop: CancellationToken,
     _lock: File,
@@ -374,6 +375,7 @@ impl Server {
             started_at: clock(),
             https: config.tls.is_some() || is_https(config.public_url.as_deref()),
             fabric_file: Some(dir.join("fabric.json")),
+            last_used_file: Some(dir.join("token-use.json")),
             brand: Arc::new(config.brand),
             traces: config.traces,
             output_search: output_search.clone(),
@@ -397,6 +399,7 @@ impl Server {
         let scheme = if config.tls.is_some() { "https" } else { "http" };
         let base = config.public_url.unwrap_or_else(|| format!("{scheme}://{listen}"));
         app.watch_delay(&stop);
+        app.keep_last_used(&stop);
         app.start_slo(base, &stop).map_err(|e| ServeError::Setup(e.to_string()))?;
         let certificates = certificates_end(authority.ca_pem(), config.tls.as_ref())?;
         let command = Command::CertificateSeen { entity: Entity::Site, ends: certificates };
@@ -405,6 +408,7 @@ impl Server {
             muster_http::remote::start(app.clone(), remote, stop.clone())?;
         }
         let counter = app.counter().clone();
+        let last_used = app.last_used().clone();
         let router = http::router(app);
         acts::start(brain.clone(), dir.clone(), config.acts, stop.clone())?;
         muster_server::runbooks::start(brain.clone(), agents.clone(), stop.clone());
@@ -428,6 +432,7 @@ impl Server {
             https,
             pin: authority.pin(),
             counter,
+            last_used,
             output_search,
             stop: running.disarm(),
             _lock: lock,
@@ -481,6 +486,12 @@ impl Server {
         let history = self.agents.history().clone();
         let flushed = tokio::task::spawn_blocking(move || history.flush());
         let _ = tokio::time::timeout(LAST_COUNTS, flushed).await;
+        // And of when tokens were last used.
+        let (used, brain) = (self.last_used.clone(), self.brain.clone());
+        let written = tokio::task::spawn_blocking(move || used.flush(&brain));
+        if let Ok(Ok(Err(e))) = tokio::time::timeout(LAST_COUNTS, written).await {
+            tracing::warn!(error = %e, "when tokens were last used could not be written");
+        }
         // What was counted is telemetry: a store that hangs is not waited for.
         let _ = tokio::time::timeout(LAST_COUNTS, self.counter.flush_counts(&self.brain)).await;
         self.brain.stop();

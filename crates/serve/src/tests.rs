@@ -161,6 +161,30 @@ async fn a_clean_stop_tells_the_log_what_was_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_clean_stop_writes_when_tokens_were_last_used() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let dir = tempfile::tempdir().unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = ServerConfig::new(dir.path().to_path_buf());
+    let config = ServerConfig { listen: any, link_listen: any, ..config };
+    let server = Server::start(config, |_| {}).await.unwrap();
+    let token = std::fs::read_to_string(&server.admin_token).unwrap();
+    let id = token.trim().parse::<ApiToken>().unwrap().id;
+    let ask = format!(
+        "GET /v1/whoami HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",
+        token.trim()
+    );
+    let mut stream = tokio::net::TcpStream::connect(server.listen).await.unwrap();
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    server.stop().await;
+    let written = std::fs::read_to_string(dir.path().join("token-use.json")).unwrap();
+    assert!(written.contains(&id), "{written}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_clean_stop_writes_the_newest_metrics() {
     use muster_server::history::{HistoryRow, NoHistory};
     let dir = tempfile::tempdir().unwrap();

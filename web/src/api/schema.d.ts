@@ -8251,8 +8251,10 @@ export interface components {
             join: boolean;
             /** @description Always `Token`. */
             kind: components["schemas"]["Kind"];
+            last_used?: components["schemas"]["Timestamp"] | null;
             /** @description What a person called it. */
             name: string;
+            not_used_since?: components["schemas"]["Timestamp"] | null;
             /** @description The one project it is bound to; null means all. */
             project?: string | null;
             role?: components["schemas"]["Role"] | null;

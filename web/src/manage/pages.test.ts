@@ -154,6 +154,8 @@ test('the token of the session is marked', () => {
   const text = show(TokensPage, me('admin'));
   expect(text).toContain('(this session)');
   expect(text).toContain('Revoke ci tok1');
+  expect(text).toContain('Last used');
+  expect(text).toContain('<td data-l="last used">unknown</td>');
   expect(show(TokensPage, me('operator'))).not.toContain('New token');
 });
 

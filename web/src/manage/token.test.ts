@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ALL, EMPTY_TOKEN, forJoin, newestFirst, soon, tokenBody, tokenWords } from './token';
+import { ALL, EMPTY_TOKEN, forJoin, lastUse, newestFirst, soon, tokenBody, tokenWords } from './token';
 
 test('a token of the API has a role and a project, one for agents has uses', () => {
   const form = { ...EMPTY_TOKEN, name: ' ci ', project: 'nlp', uses: '4' };
@@ -53,4 +53,12 @@ test('all projects are chosen, never the default; the newest token comes first',
   expect(newestFirst([at('2030-01-01T00:00:00Z'), at('2030-01-02T00:00:00Z')])[0].created_at).toContain(
     '02T',
   );
+});
+
+test('a token shows when it was last used, or since when it was not', () => {
+  const [created_at, later] = ['2030-01-01T00:00:00Z', '2030-01-02T00:00:00Z'];
+  expect(lastUse({ created_at, last_used: later })).toEqual({ words: '', at: later });
+  expect(lastUse({ created_at, not_used_since: created_at })).toEqual({ words: 'never' });
+  expect(lastUse({ created_at, not_used_since: later })).toEqual({ words: 'not since ', at: later });
+  expect(lastUse({ created_at })).toEqual({ words: 'unknown' });
 });

@@ -11,7 +11,7 @@ import { Table, unseen } from '../ui/table';
 import { SelectField, TextField } from './field';
 import { FormPanel, useForm } from './form';
 import { ListPage, RowButton } from './frames';
-import { ALL, EMPTY_TOKEN, forJoin, newestFirst, ROLES, soon, tokenBody, tokenWords } from './token';
+import { ALL, EMPTY_TOKEN, forJoin, lastUse, newestFirst, ROLES, soon, tokenBody, tokenWords } from './token';
 
 type Token = Schemas['Token'];
 type Created = Schemas['TokenCreated'];
@@ -106,7 +106,17 @@ function All({ items }: { items: Token[] }) {
       <Table
         label="Tokens"
         cards
-        heads={['Name', 'Id', 'Role', 'Project', 'State', 'Created', 'Expires', unseen('Actions')]}
+        heads={[
+          'Name',
+          'Id',
+          'Role',
+          'Project',
+          'State',
+          'Created',
+          'Expires',
+          'Last used',
+          unseen('Actions'),
+        ]}
       >
         {newestFirst(items).map((t) => (
           <tr key={t.id}>
@@ -132,6 +142,9 @@ function All({ items }: { items: Token[] }) {
               <Ago at={t.created_at} />
             </td>
             <td data-l="expires">{t.expires_at ? <Ago at={t.expires_at} /> : 'never'}</td>
+            <td data-l="last used">
+              <LastUse of={t} />
+            </td>
             <td className="whole row-actions">
               <RowButton
                 word="Revoke"
@@ -145,6 +158,16 @@ function All({ items }: { items: Token[] }) {
         ))}
       </Table>
     </Panel>
+  );
+}
+
+function LastUse({ of }: { of: Token }) {
+  const { words, at } = lastUse(of);
+  return (
+    <>
+      {words}
+      {at && <Ago at={at} />}
+    </>
   );
 }
 

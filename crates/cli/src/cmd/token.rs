@@ -191,7 +191,8 @@ fn warnings(known: &[Token], ended: &[&Token], own: Option<&str>) -> Vec<&'stati
 
 /// The tokens as a table.
 pub(crate) fn table(tokens: &[Token], now: Time) -> Table {
-    let mut table = Table::new(&["ID", "NAME", "FOR", "PROJECT", "STATE", "CREATED", "EXPIRES"]);
+    let heads = ["ID", "NAME", "FOR", "PROJECT", "STATE", "CREATED", "EXPIRES", "LAST USED"];
+    let mut table = Table::new(&heads);
     for t in tokens {
         let role = t.role.map(|r| format!("{r:?}").to_lowercase());
         let uses = t.uses_left.map(|n| format!(" ({n} left)")).unwrap_or_default();
@@ -203,9 +204,20 @@ pub(crate) fn table(tokens: &[Token], now: Time) -> Table {
             state(&t.state),
             cell(relative(now, t.created_at)),
             cell(t.expires_at.map_or("never".into(), |e| relative(now, e))),
+            cell(last_used(t, now)),
         ]);
     }
     table
+}
+
+/// When a token was last used, or since when it was not.
+fn last_used(t: &Token, now: Time) -> String {
+    match (t.last_used, t.not_used_since) {
+        (Some(at), _) => relative(now, at),
+        (None, Some(since)) if since <= t.created_at => "never".into(),
+        (None, Some(since)) => format!("not since {}", relative(now, since)),
+        (None, None) => "unknown".into(),
+    }
 }
 
 #[cfg(test)]
@@ -239,6 +251,25 @@ mod tests {
         assert!(own.contains("token of this command") && !own.contains("is left"), "{own}");
         let last = told(&[0, 1], None);
         assert!(last.contains("remove admin.token") && !last.contains("this command"), "{last}");
+    }
+
+    #[test]
+    fn a_token_shows_when_it_was_last_used_or_since_when_not() {
+        let now = Time(10 * 60_000);
+        let at = |minutes: i64| Some(muster_api::Timestamp(Time(minutes * 60_000)));
+        let of = |last_used, not_used_since| {
+            let t = Token { last_used, not_used_since, ..token("a1", "ci", None) };
+            let text = table(&[t], now).render_for(None, false);
+            text.lines().nth(1).unwrap_or_default().trim_end().to_owned()
+        };
+        for (line, end) in [
+            (of(at(7), None), "3m ago"),
+            (of(None, at(5)), "not since 5m ago"),
+            (of(None, at(0)), "never"),
+            (of(None, None), "unknown"),
+        ] {
+            assert!(line.ends_with(end), "{line}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The end of an administrator's token.
+//! The end of an administrator's token, and when tokens were last used.
 
-use super::refuses;
+use super::{items, refuses, says};
 use crate::minutes::cluster::{Cluster, until};
 
 #[test]
@@ -20,4 +20,25 @@ fn a_revoked_admin_token_does_not_work_again_after_a_restart() {
     assert_ne!(c.token, old);
     c.muster(&["ps"]).code(0);
     refuses(&c.muster(&["ps", "--token", &old]), 4, &["was revoked"]);
+}
+
+#[test]
+fn the_list_says_when_a_token_was_last_used() {
+    let mut c = Cluster::server(&[]);
+    c.restart();
+    let made = c.muster(&["token", "create", "ci", "--role", "viewer"]);
+    made.code(0);
+    let secret = made.stdout.trim().to_owned();
+    let ci = |c: &Cluster| {
+        let list = c.json(&["token", "list"]);
+        items(&list).iter().find(|t| t["name"] == "ci").cloned().expect("it is listed")
+    };
+    assert_eq!(ci(&c)["not_used_since"], ci(&c)["created_at"], "{:#}", ci(&c));
+    says(&c.muster(&["token", "list"]), &["LAST USED", "never"]);
+    c.muster(&["whoami", "--token", &secret]).code(0);
+    assert!(ci(&c)["last_used"].is_string(), "{:#}", ci(&c));
+    let list = c.muster(&["token", "list"]);
+    list.code(0);
+    let line = list.stdout.lines().find(|l| l.contains(" ci ")).expect("it is listed");
+    assert!(line.trim_end().ends_with(" ago") || line.contains("just now"), "{line}");
 }

@@ -1,6 +1,6 @@
 //! Limits, versions, keys, pages: what every caller may rely on.
 
-use super::{PATIENCE, held, patient, request, site, site_with};
+use super::{PATIENCE, Site, held, id_of, patient, request, site, site_with};
 use crate::{HttpConfig, Rate};
 use axum::body::Body;
 use axum::http::Request;
@@ -345,6 +345,33 @@ async fn expired_and_revoked_tokens_are_refused() {
     }
     let all = s.get(&s.admin, "/v1/tokens").await;
     assert!(!String::from_utf8_lossy(&all.body).contains("hash"));
+}
+
+/// A token as the list has it.
+async fn listed(s: &Site, id: &str) -> Value {
+    let all = s.get(&s.admin, "/v1/tokens").await.json();
+    let items = all["items"].as_array().unwrap();
+    items.iter().find(|t| t["id"] == id).cloned().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_shows_when_it_was_last_used_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let config =
+        || HttpConfig { last_used_file: Some(dir.path().join("token-use.json")), ..patient() };
+    let s = site_with(config()).await;
+    let id = id_of(&s.user);
+    let unused = listed(&s, &id).await;
+    assert_eq!(unused["last_used"], Value::Null);
+    assert_eq!(unused["not_used_since"], unused["created_at"], "never");
+    let join = listed(&s, "t").await;
+    assert_eq!((&join["last_used"], &join["not_used_since"]), (&Value::Null, &Value::Null));
+    assert_eq!(s.get(&s.user, "/v1/whoami").await.status, 200);
+    let used = listed(&s, &id).await;
+    assert!(used["last_used"].is_string() && used["not_used_since"].is_null(), "{used}");
+    s.app.last_used().flush(&s.brain).unwrap();
+    let s = s.with_config(config());
+    assert_eq!(listed(&s, &id).await["last_used"], used["last_used"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
