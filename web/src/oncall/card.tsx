@@ -293,6 +293,8 @@ function Actions({ of: c, all }: { of: Cause; all: Pending[] }) {
   const next = primary(c, true);
   const off = approving || alerts.busy || incidents.busy;
   const alert = c.alerts[0];
+  // What is delayed is approved one by one: all at once would overrule the limits.
+  const owed = all.filter((p) => !p.remediation.delayed);
   return (
     <>
       <div className="actions">
@@ -301,10 +303,10 @@ function Actions({ of: c, all }: { of: Cause; all: Pending[] }) {
             {c.pending.length === 1 ? 'Approve' : `Approve ${c.pending.length}`}
           </button>
         )}
-        {next.does === 'review' && all.length > 0 && (
+        {next.does === 'review' && owed.length > 0 && (
           // Many at once are weighed, not pressed in passing: no main button.
-          <button type="button" disabled={off} onClick={() => void approve(all)}>
-            Approve all {all.length} pending
+          <button type="button" disabled={off} onClick={() => void approve(owed)}>
+            Approve all {owed.length} pending
           </button>
         )}
         {next.does === 'acknowledge' && (

@@ -220,6 +220,8 @@ test('the alert about what is pending approves all of it', () => {
   const words = { id: 'automation', kind: 'approvals-wait', title: '', entity: 'site', urgency: 'ticket' };
   const site = { ...cause, ...none, ...words, alerts: [waits] };
   expect(show(operator, [cause, site])).toContain('>Approve all 1 pending<');
+  const delayed = { ...cause, remediations: [{ ...remediation, delayed: true }] };
+  expect(show(operator, [delayed, site])).not.toContain('Approve all');
   expect(show(operator, [cause, site])).not.toMatch(/class="main"[^>]*>Approve all/);
   expect(show(operator, [site])).not.toContain('Approve all');
 });
