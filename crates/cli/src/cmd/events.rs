@@ -110,7 +110,7 @@ impl Events {
 }
 
 /// Why there is nothing to show: what comes first is not there yet, or nothing fits.
-pub(crate) fn nothing(since: Option<Timestamp>, now: Time) -> String {
+fn nothing(since: Option<Timestamp>, now: Time) -> String {
     match since.filter(|t| t.0 > now) {
         Some(at) => format!("no events: --since {at} is in the future"),
         None => "no event fits".into(),
