@@ -1,5 +1,6 @@
 //! `muster history` against a real server with a simulated node.
 
+use crate::export::get;
 use crate::minutes::cluster::{Cluster, until};
 
 fn first_node(c: &Cluster) -> String {
@@ -33,6 +34,15 @@ fn metrics_of_a_node_are_kept_and_shown() {
     assert!(out.stdout.contains("power") && out.stdout.contains("agent.gap_ms"), "{out:#?}");
     let files = c.path("data/history/step-10000ms");
     assert!(files.is_dir(), "they have files of their own");
+    // A node that is retired keeps its past under its name, and no series of the server names it.
+    c.muster(&["node", "drain", &node]).code(0);
+    until("it is drained", || c.json(&["get", "node", &node])["state"] == "drained");
+    c.muster(&["node", "retire", &node]).code(0);
+    assert_eq!(sampled(), 2, "its past is there");
+    let page = || get(c.listen(), "/metrics", &c.token).unwrap_or_default();
+    let retired = "muster_nodes_by_stage{stage=\"retired\"} 1";
+    until("it is counted as retired", || page().contains(retired));
+    assert!(!page().contains(&node), "{}", page());
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Engine {
         self.state.nodes.values().find(here)
     }
 
-    fn drop_reserved_start(&mut self, job: &Job, reason: &str) {
+    pub(crate) fn drop_reserved_start(&mut self, job: &Job, reason: &str) {
         if job.reserved_start.is_some() {
             let reason = reason.to_owned();
             self.emit(Some(&job.project), Event::ReservedStartDropped { job: job.id, reason });

@@ -13,6 +13,9 @@ use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
+/// Why a job that waited for ranks of its own waits for a later time than it did.
+const WAIT_RENEWED: &str = "its wait continues with another server";
+
 impl Engine {
     /// Draws every conclusion that is due for a job.
     pub(crate) fn conclude_job(&mut self, id: JobId) {
@@ -311,6 +314,30 @@ impl Engine {
             }
             let fence_until = Some(fence);
             self.emit(Some(&job.project), Event::StopOrdered { key, reason, grace, fence_until });
+        }
+    }
+
+    /// So do waits of queued jobs whose earlier ranks may still write: what was left of one at the last
+    /// sign of the server before, `since`, is left of it now. Other waits only spread retries: they end
+    /// a little sooner, or last at most as long again, because no clock stands before the log.
+    pub(crate) fn renew_waits(&mut self, since: Time) {
+        let waits =
+            |j: &&Arc<Job>| j.state == JobState::Queued && j.spec.fenced() && j.not_before > since;
+        let jobs: Vec<Arc<Job>> = self.state.jobs.values().filter(waits).cloned().collect();
+        for job in jobs {
+            let not_before = self.state.now + job.not_before.since(since);
+            if not_before <= job.not_before {
+                continue;
+            }
+            let before = job.reason.as_deref().unwrap_or_default();
+            let before = before.strip_suffix(WAIT_RENEWED).unwrap_or(before).trim_end_matches("; ");
+            let reason = match before {
+                "" => WAIT_RENEWED.to_owned(),
+                why => format!("{why}; {WAIT_RENEWED}"),
+            };
+            self.drop_reserved_start(&job, &reason);
+            let event = Event::JobRequeued { job: job.id, reason, not_before, by: None };
+            self.emit(Some(&job.project), event);
         }
     }
 

@@ -106,6 +106,36 @@ fn a_fence_begins_anew_with_a_leader_whose_clock_is_ahead() {
 }
 
 #[test]
+fn what_is_left_of_a_wait_begins_anew_with_a_leader_whose_clock_is_ahead() {
+    let mut w = World::new(2, 8);
+    let first = w.run(gang(2, 8));
+    let id = w.submit(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
+    restore(&mut w);
+    w.sleep(Span::mins(10));
+    let key = AttemptKey { job: id, attempt: 1 };
+    let observed = vec![(w.key(first), Observed::Running), (key, Observed::Running)];
+    w.connect(1, 8, "boot", observed);
+    w.finish(first);
+    w.ok(Command::SlotReport { node: node(1), key, observed: unseen(), ago: None });
+    assert_eq!(w.job(id).not_before, w.now + Span::secs(140), "its ranks may still write");
+    let since = w.engine.state().at;
+    let left = w.job(id).not_before.since(since);
+    // Seconds later another server leads; its clock is an hour ahead.
+    w.now = w.now + Span::hours(1);
+    w.ok(Command::Lead { epoch: Epoch(5_000_001), server: "s".into(), restored: false });
+    assert_eq!((w.job(id).state, w.job(id).not_before), (JobState::Queued, w.now + left));
+    // At the same moment the next one has nothing new to say.
+    let from = w.log.len();
+    w.ok(Command::Lead { epoch: Epoch(5_000_002), server: "s".into(), restored: false });
+    assert!(!w.since(from).any(|e| matches!(e, Event::JobRequeued { .. })));
+    w.pass(Span(left.0 - 1));
+    assert_eq!(w.job(id).state, JobState::Queued, "no second attempt beside the first");
+    w.pass(Span(1));
+    assert_eq!(w.job(id).state, JobState::Starting);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn an_order_that_only_gets_another_fence_is_counted_once() {
     let mut w = able(8);
     let mut spec = gang(1, 8);

@@ -5,6 +5,8 @@ mod absent;
 #[path = "health/causes.rs"]
 mod causes;
 use crate::common;
+#[path = "health/decided.rs"]
+mod decided;
 #[path = "health/drift.rs"]
 mod drift;
 #[path = "health/ended.rs"]

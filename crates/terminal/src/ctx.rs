@@ -52,6 +52,14 @@ impl Ctx {
         })
     }
 
+    /// The project that `--project` names, where that is not what the environment says for every command.
+    #[must_use]
+    pub fn typed_project(&self) -> Option<&str> {
+        let given = self.global.project.as_deref().filter(|p| !p.is_empty())?;
+        let usual = std::env::var("MUSTER_PROJECT").ok();
+        (usual.as_deref() != Some(given)).then_some(given)
+    }
+
     /// Prints one object: as a document, or as `table` says.
     pub fn show<T: Serialize>(
         &self,

@@ -73,13 +73,16 @@ impl Events {
 
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let query = self.query(now())?;
-        let object = query.object.clone();
+        let (object, from) = (query.object.clone(), query.from);
         let client = ctx.client()?;
         if !self.follow {
             let list = page_of(&client, query, self.limit.max(1)).await?;
             if list.items.is_empty() {
                 known_object(&client, object.as_deref(), false).await?;
                 known_kinds(self.kind.as_deref().unwrap_or_default())?;
+                if ctx.is_table() {
+                    output::note(&nothing(from, now()));
+                }
             }
             if list.cursor.is_some() {
                 output::note("note: there are more; --after continues, --limit shows more at once");
@@ -103,6 +106,14 @@ impl Events {
             }
         }
         Ok(0)
+    }
+}
+
+/// Why there is nothing to show: what comes first is not there yet, or nothing fits.
+fn nothing(since: Option<Timestamp>, now: Time) -> String {
+    match since.filter(|t| t.0 > now) {
+        Some(at) => format!("no events: --since {at} is in the future"),
+        None => "no event fits".into(),
     }
 }
 

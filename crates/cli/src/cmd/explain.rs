@@ -45,6 +45,7 @@ impl Explain {
             return self.fault(ctx, code);
         }
         let client = ctx.client()?;
+        super::nodes::known_project(ctx).await?;
         let job = pick::job(&client, &self.what).await.map_err(|e| self.meant(e))?;
         // An array's plain id means all of its tasks.
         let array = pick::array(&job, &self.what).map(|a| a.parent.to_string());

@@ -3,6 +3,7 @@
 use clap::Args;
 use muster_api::{Fault, FaultList, FaultsQuery};
 use muster_client::Client;
+use muster_health::faults::Catalogue;
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -38,11 +39,12 @@ impl Faults {
             Some(given) => Some(pick::job(&client, given).await?.number),
             None => None,
         };
-        let query =
-            FaultsQuery { node: self.node.clone(), code: self.code, job, ..FaultsQuery::default() };
+        let (node, code) = (self.node.clone(), self.code.clone());
+        let query = FaultsQuery { node, code: code.clone(), job, ..FaultsQuery::default() };
         let list = pages(&client, query, self.limit.max(1)).await?;
         if list.items.is_empty() {
             pick::known_node(&client, self.node.as_deref()).await?;
+            known_code(code.as_deref())?;
         }
         if ctx.is_table() && list.items.is_empty() {
             output::note("no faults were reported");
@@ -53,6 +55,17 @@ impl Faults {
         }
         ctx.show(&list, |l| table(&l.items, now(), true).render())?;
         Ok(0)
+    }
+}
+
+/// No faults of a code say nothing when there is no such code: then that is the answer.
+fn known_code(given: Option<&str>) -> Result<(), Fail> {
+    match given {
+        Some(code) if Catalogue::builtin().code(code).is_none() => {
+            Err(Fail::usage(format!("--code: there is no fault `{code}`"))
+                .hint("write it like xid-79, sxid-12028 or oom"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -46,6 +46,10 @@ impl Get {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         let now = now();
+        // Whoever looks which projects there are may have a wrong one set.
+        if !matches!(self.kind, Kind::Projects) {
+            super::nodes::known_project(ctx).await?;
+        }
         match (self.kind, self.name) {
             (Kind::Jobs, None) => {
                 let project = ctx.global.project.clone().filter(|p| !p.is_empty());
@@ -58,7 +62,6 @@ impl Get {
                 ctx.show(&job, |j| super::ps::table(std::slice::from_ref(j), now).render())?;
             }
             (Kind::Nodes, None) => {
-                super::nodes::known_project(ctx, &client).await?;
                 let list = NodeList { items: client.all_nodes(None).await?, cursor: None };
                 ctx.show(&list, |l| super::nodes::table(&l.items).render())?;
             }

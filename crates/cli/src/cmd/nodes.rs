@@ -2,7 +2,6 @@
 
 use clap::Args;
 use muster_api::{JobsQuery, Node, NodeList};
-use muster_client::Client;
 use muster_model::node::NodeRole;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
@@ -26,7 +25,7 @@ pub(crate) struct Nodes {
 impl Nodes {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
-        known_project(ctx, &client).await?;
+        known_project(ctx).await?;
         if self.watch {
             return super::watch::watch(ctx, &client, async || {
                 let nodes = client.all_nodes(self.state.as_deref()).await?;
@@ -45,12 +44,13 @@ impl Nodes {
     }
 }
 
-/// Nodes belong to no project, so that all are listed; a project that is not there is an error
+/// What belongs to no project, as nodes, is listed whole; a project that is not there is an error
 /// nonetheless, as it is where jobs are listed.
-pub(crate) async fn known_project(ctx: &Ctx, client: &Client) -> Result<(), Fail> {
+pub(crate) async fn known_project(ctx: &Ctx) -> Result<(), Fail> {
     let project = ctx.global.project.clone().filter(|p| !p.is_empty());
     if project.is_some() {
-        client.jobs(&JobsQuery { project, limit: Some(1), ..JobsQuery::default() }).await?;
+        let query = JobsQuery { project, limit: Some(1), ..JobsQuery::default() };
+        ctx.client()?.jobs(&query).await?;
     }
     Ok(())
 }

@@ -62,9 +62,7 @@ impl Ps {
         }
         ctx.show(&list, |l| table(&l.items, now()).render())?;
         if ctx.is_table() && list.items.is_empty() {
-            muster_terminal::output::note(
-                "no jobs; `muster run -- hostname` starts one, `muster ps -a` shows old ones",
-            );
+            muster_terminal::output::note(&self.nothing());
         }
         Ok(0)
     }
@@ -98,6 +96,22 @@ impl Ps {
         list.items.dedup_by_key(|j| j.number);
         list.items.truncate(limit);
         Ok(list)
+    }
+
+    /// Why the list is empty. A user or a name that nobody has looks like one without jobs.
+    fn nothing(&self) -> String {
+        let flags = [("--user", &self.user), ("--name", &self.name)];
+        let given: Vec<String> =
+            flags.iter().filter_map(|(f, v)| v.as_deref().map(|v| format!("{f} {v}"))).collect();
+        match (given.is_empty(), self.all) {
+            (true, _) => {
+                "no jobs; `muster run -- hostname` starts one, `muster ps -a` shows old ones".into()
+            }
+            (false, true) => format!("no job fits {}", given.join(" ")),
+            (false, false) => {
+                format!("no job fits {}; `muster ps -a` shows old ones too", given.join(" "))
+            }
+        }
     }
 
     /// The server counts a held job as queued, too; here a state is the word that is printed.

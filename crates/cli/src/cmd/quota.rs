@@ -42,6 +42,7 @@ impl QuotaCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         match self.verb {
             None => {
+                super::nodes::known_project(ctx).await?;
                 let quotas = ctx.client()?.quotas().await?;
                 ctx.show(&quotas, text)?;
                 if ctx.is_table() && quotas.quotas.tree.is_empty() {

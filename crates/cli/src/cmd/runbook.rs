@@ -9,6 +9,7 @@ use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
 use muster_terminal::output::colour::on;
+use muster_terminal::pick;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -212,6 +213,9 @@ impl RunbookCmd {
                 let open = (!all).then_some(true);
                 let query = RunsQuery { open, node, limit: Some(1000), ..RunsQuery::default() };
                 let list = client.runbook_runs(&query).await?;
+                if list.items.is_empty() {
+                    pick::known_node(&client, query.node.as_deref()).await?;
+                }
                 if ctx.is_table() && list.items.is_empty() {
                     output::note(if all {
                         "there was no run"

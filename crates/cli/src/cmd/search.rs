@@ -89,7 +89,10 @@ impl Search {
             output::note("note: not all stored output is indexed yet; more may be found later");
         }
         if ctx.is_table() && list.items.is_empty() {
-            output::note("no line of stored output has these words");
+            output::note(&match query.since.filter(|t| t.0 > now()) {
+                Some(at) => format!("no line of stored output: --since {at} is in the future"),
+                None => "no line of stored output has these words".into(),
+            });
             return Ok(0);
         }
         if ctx.is_table() && list.cursor.is_some() {

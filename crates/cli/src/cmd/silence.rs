@@ -123,6 +123,10 @@ impl SilenceCmd {
             }
             Some(Verb::Create(c)) => {
                 let (name, body) = c.wanted(ctx.global.project.as_deref(), now())?;
+                // A pattern may be about projects that are yet to come.
+                if !body.matcher.project.as_ref().is_some_and(|p| p.contains('*')) {
+                    super::nodes::known_project(ctx).await?;
+                }
                 let made = ctx.client()?.set_silence(name.as_str(), &body).await?;
                 ctx.show(&made, |s| {
                     let quiet = output::plural(s.silences as usize, "open alert");

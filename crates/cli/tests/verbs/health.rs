@@ -157,6 +157,29 @@ fn pages(c: &Cluster, node: &str) {
     assert!(!out.stdout.contains("healthy"), "{out:?}");
 }
 
+/// What was denied is denied for what was known: the GPU's next critical fault is proposed anew.
+fn denials(c: &Cluster, node: &str) {
+    until("the node is back", || c.json(&["get", "node", node])["agent"].is_object());
+    let proposed = || {
+        let list = c.json(&["remediations", "--node", node]);
+        let one = items(&list).iter().find(|r| r["kind"] == "ecc-uncorrectable");
+        one.map(|r| (r["id"].clone(), r["finding"].clone()))
+    };
+    let inject = |code: &str| {
+        c.muster(&["node", "inject", "xid", node, "--gpu", "1", "--code", code]).code(0);
+    };
+    inject("48");
+    until("a remediation is proposed", || proposed().is_some());
+    let (denied, finding) = proposed().expect("it goes on");
+    let id = denied.as_str().expect("a number").to_owned();
+    says(&c.muster(&["remediations", "deny", &id, "--reason", "vendor is coming"]), &["denied"]);
+    assert_eq!(proposed(), None, "the same evidence proposes nothing");
+    inject("95");
+    until("it is proposed anew", || proposed().is_some());
+    let (again, of) = proposed().expect("it goes on");
+    assert!(again != denied && of == finding, "{again} of {of}, after {denied} of {finding}");
+}
+
 #[test]
 fn a_site_is_looked_after_while_somebody_follows_the_log() {
     let mut c = Cluster::start(2);
@@ -172,4 +195,5 @@ fn a_site_is_looked_after_while_somebody_follows_the_log() {
     runbooks(&c, two);
     follows(&mut c, &mut told);
     pages(&c, &nodes[0]);
+    denials(&c, &nodes[1]);
 }

@@ -46,6 +46,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             let since = e.state.at;
             e.emit(None, Event::LeaderChanged { epoch, server, first_job });
             e.renew_fences();
+            e.renew_waits(since);
             e.await_nodes(since);
             if *restored {
                 e.delay_restored();

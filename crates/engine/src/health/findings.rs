@@ -58,7 +58,12 @@ impl Engine {
         let from = self.late_since(node).map_or(now - CLOCK, |t| t.min(now - CLOCK));
         seen.first_seen = seen.first_seen.max(from).min(now);
         seen.last_seen = seen.last_seen.max(seen.first_seen).min(now);
+        let (entity, kind) = (seen.entity.clone(), seen.kind.clone());
+        let critical = seen.severity == Severity::Critical;
         self.found(seen, true);
+        if critical {
+            self.propose_again(&entity, &kind, fault.at);
+        }
     }
 
     /// What a node told, as this site judges it: the operator's verdicts count whatever the

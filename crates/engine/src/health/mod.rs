@@ -9,6 +9,7 @@ mod apply;
 mod breakers;
 mod causes;
 mod decide;
+mod decided;
 mod drift;
 mod due_work;
 mod faults;

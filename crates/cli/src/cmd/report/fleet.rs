@@ -11,7 +11,7 @@ use muster_terminal::output::time::length;
 /// Which time, in which steps.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster report fleet\n  muster report fleet --days 1 --by hour\n  muster report fleet --days 30 --only nlp -o json | jq .total.goodput\n\n\
+    after_help = "Examples:\n  muster report fleet\n  muster report fleet --days 1 --by hour\n  muster report fleet --days 30 --project nlp -o json | jq .total.goodput\n\n\
 Hours of the last 31 days and days of the last 400 are stored. GPU time is in GPU-hours.\n\
 OK and FAILED count ends: a job that is requeued after its end may end again, and each end counts once."
 )]
@@ -22,7 +22,7 @@ pub(super) struct FleetArgs {
     /// How long each row is; days, or hours for one day
     #[arg(long, value_enum)]
     by: Option<By>,
-    /// Only the jobs of this project; all projects when not given
+    /// Only the jobs of this project, as --project; all projects when neither is given
     #[arg(long, value_name = "PROJECT")]
     only: Option<String>,
 }
@@ -34,7 +34,8 @@ enum By {
 }
 
 impl FleetArgs {
-    pub(super) fn query(&self) -> FleetQuery {
+    /// `given` is the project of `--project`.
+    pub(super) fn query(&self, given: Option<&str>) -> FleetQuery {
         let step = match self.by {
             Some(By::Hour) => FleetStep::Hour,
             Some(By::Day) => FleetStep::Day,
@@ -43,7 +44,8 @@ impl FleetArgs {
         };
         let ms = jiff::Timestamp::now().as_millisecond();
         let from = Time(ms) - Span::hours(u64::from(self.days) * 24);
-        FleetQuery { from: Some(Timestamp(from)), to: None, step, project: self.only.clone() }
+        let project = self.only.as_deref().or(given).map(str::to_owned);
+        FleetQuery { from: Some(Timestamp(from)), to: None, step, project }
     }
 }
 

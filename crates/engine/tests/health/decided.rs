@@ -1,0 +1,147 @@
+//! A GPU's next fault after an operator decided against a remediation of it.
+
+use super::*;
+use crate::common::replay;
+use muster_model::remediation::RemediationOutcome;
+use muster_model::units::Span;
+
+/// What was to be done about GPU 3 of a node, denied: the number of the remediation.
+fn deny(w: &mut World, n: &NodeName) -> u64 {
+    let id = remediation(w, n).expect("a remediation goes on").id;
+    w.ok(Command::DenyRemediation { id, reason: "vendor is coming".into() });
+    assert_eq!(remediation(w, n), None);
+    id
+}
+
+/// How often something was chosen for a finding.
+fn chosen(w: &World, from: usize, finding: u64) -> usize {
+    let of_it = |e: &&Event| matches!(e, Event::RemediationChosen { remediation: r } if r.finding == finding);
+    w.since(from).filter(of_it).count()
+}
+
+#[test]
+fn what_was_denied_is_proposed_anew_when_the_fault_occurs_again() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let finding = remediation(&w, &n).unwrap().finding;
+    let denied = deny(&mut w, &n);
+    w.pass(Span::mins(10));
+    xid79(&mut w, &n);
+    let r = remediation(&w, &n).expect("it is proposed anew");
+    assert!(r.id > denied, "{r:?}");
+    assert_eq!(
+        (r.finding, r.gpu),
+        (finding, Some(3)),
+        "one thing and one failure mode: one finding"
+    );
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
+    let f = w.engine.state().health.findings[&finding].clone();
+    assert_eq!((f.seen.count, f.seen.last_seen), (2, w.now), "what it rests on is written down");
+    assert_eq!(f.remediation, Some(r.id));
+    // One decision has one new proposal, however often the GPU faults.
+    let from = w.log.len();
+    for _ in 0..20 {
+        w.pass(Span::mins(2));
+        xid79(&mut w, &n);
+    }
+    assert_eq!(chosen(&w, from, finding), 0);
+    // And the next decision has the next.
+    deny(&mut w, &n);
+    w.pass(Span::mins(1));
+    xid79(&mut w, &n);
+    assert_eq!(chosen(&w, from, finding), 1);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn what_was_known_when_it_was_denied_proposes_nothing() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let mut old = fault("xid-79", 3);
+    old.at = w.now;
+    w.pass(Span::secs(30));
+    let finding = remediation(&w, &n).unwrap().finding;
+    deny(&mut w, &n);
+    let from = w.log.len();
+    // Told late, and what detectors say again of what goes on.
+    w.pass(Span::secs(30));
+    tell(&mut w, &n, old);
+    see(&mut w, "gpu-off-bus", Entity::Gpu(n.clone(), 3), Severity::Critical);
+    w.sleep(Span::hours(2));
+    assert_eq!((chosen(&w, from, finding), remediation(&w, &n)), (0, None));
+    assert!(of(&w, &n).stage_why.contains("remediation denied by "), "{}", of(&w, &n).stage_why);
+}
+
+#[test]
+fn another_failure_of_the_same_gpu_is_a_finding_of_its_own() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let finding = remediation(&w, &n).unwrap().finding;
+    deny(&mut w, &n);
+    w.pass(Span::mins(1));
+    let mut f = fault("xid-48", 3);
+    f.at = w.now;
+    tell(&mut w, &n, f);
+    let r = remediation(&w, &n).expect("it is proposed");
+    assert!(r.finding > finding && r.kind == "ecc-uncorrectable", "{r:?}");
+}
+
+#[test]
+fn a_finding_that_a_denied_remediation_covered_proposes_its_own() {
+    let mut w = able(8);
+    let n = node(1);
+    let hit = |w: &mut World| {
+        let mut f = fault("xid-48", 5);
+        f.at = w.now;
+        tell(w, &n, f);
+    };
+    xid79(&mut w, &n);
+    hit(&mut w);
+    let covered = w.engine.state().health.open_of(&Entity::Gpu(n.clone(), 5), "ecc-uncorrectable");
+    let covered = covered.expect("it is open").id;
+    while let Some(r) = remediation(&w, &n) {
+        w.ok(Command::DenyRemediation { id: r.id, reason: "a customer is on it".into() });
+    }
+    w.pass(Span::mins(1));
+    hit(&mut w);
+    assert_eq!(remediation(&w, &n).expect("it is proposed").finding, covered);
+}
+
+#[test]
+fn what_was_undone_is_proposed_anew_when_the_fault_occurs_again() {
+    let mut w = able(16);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::UndoRemediation { id, reason: "a false alarm".into() });
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
+    let undone = w.engine.state().health.remediations[&id].outcome;
+    assert_eq!(undone, Some(RemediationOutcome::Undone));
+    w.pass(Span::mins(1));
+    xid79(&mut w, &n);
+    assert!(remediation(&w, &n).expect("it is proposed anew").id > id);
+    assert_ne!(of(&w, &n).stage, Stage::Ready, "no new work goes there");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn what_was_completed_is_proposed_anew_when_the_fault_occurs_again() {
+    let mut w = able(8);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::ApproveRemediation { id });
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Acting));
+    meet(&mut w, 1, "boot-2");
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Probation));
+    assert!(w.engine.state().health.open_on(&n).next().is_none(), "its findings are over");
+    w.pass(Span::mins(1));
+    xid79(&mut w, &n);
+    let again = w.engine.state().health.open_on(&n).next().expect("a finding").clone();
+    let new = again.remediation.expect("something is proposed for it");
+    assert!(new > id, "{again:?}");
+}
