@@ -1,7 +1,7 @@
 //! Takes the lead: lease, load, threads; and the engine's own loop.
 
 use super::reach::Space;
-use super::writer::Round;
+use super::writer::{Committer, Round, Rounds};
 use super::{
     BACKLOG, Brain, BrainCall, BrainConfig, BrainError, Committed, LoadError, Shared, clock,
     keeper, load, reader, secret_label, snapshots, stats, writer,
@@ -16,7 +16,7 @@ use muster_store::{LeaseAnswer, SecretWrite, Store, StoreError};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, watch};
@@ -295,17 +295,17 @@ fn start_threads(
     shared: &Arc<Shared>,
     config: &BrainConfig,
     engine: Engine,
-    [mut writer_store, reader_store, mut keeper_store, mut snapshot_store]: [Box<dyn Store>; 4],
+    [writer_store, reader_store, mut keeper_store, mut snapshot_store]: [Box<dyn Store>; 4],
     (epoch, restored): (Epoch, bool),
     inbox: Receiver<BrainCall>,
     read_inbox: Receiver<reader::Read>,
 ) -> Result<(), StartError> {
     let (rounds, round_inbox) = sync_channel(AHEAD);
     let (failures, failure_inbox) = channel();
+    let committer = Committer::new(writer_store, epoch, failures);
+    let rounds = Rounds::new(rounds, committer.clone());
     let s = shared.clone();
-    vital(shared, "muster-writer", move || {
-        writer::run(&s, &mut *writer_store, epoch, &round_inbox, &failures);
-    })?;
+    vital(shared, "muster-writer", move || writer::run(&s, &committer, &round_inbox))?;
     let mut reader_store = Some(reader_store);
     // Without `shared`, which holds the other end of what it waits for.
     let (seal, c) = (shared.seal.clone(), config.clone());
@@ -392,15 +392,21 @@ struct LeadState<'a> {
     /// The store was restored since the last lead.
     restored: bool,
     generation: u64,
-    rounds: SyncSender<Round>,
+    rounds: Rounds,
 }
 
 impl LeadState<'_> {
     fn run(&mut self, inbox: &Receiver<BrainCall>, failures: &Receiver<StoreError>) {
         self.record_lead();
         let mut more = true;
+        // What came while a round was committed.
+        let mut came = None;
         while !self.shared.stopping.load(Ordering::Acquire) {
-            let mut first = if more { inbox.try_recv().ok() } else { self.wait(inbox) };
+            let mut first = match came.take() {
+                None if more => inbox.try_recv().ok(),
+                None => self.wait(inbox),
+                call => call,
+            };
             if let Ok(e) = failures.try_recv()
                 && !self.reload(&e, &mut first, inbox)
             {
@@ -423,9 +429,8 @@ impl LeadState<'_> {
                 continue;
             }
             self.shared.stats.cycle.observe(started.elapsed());
-            if self.rounds.send(round).is_err() {
-                return;
-            }
+            let Ok(call) = self.rounds.send(self.shared, round, inbox) else { return };
+            came = call;
         }
     }
 

@@ -3,7 +3,8 @@
 //!
 //! - The *engine* thread decides and applies ahead of the disk.
 //! - The *writer* thread commits what was decided, several requests at a time, then makes it
-//!   visible: view, watchers, answers, orders, in this order and never before the commit.
+//!   visible: view, answers, watchers, orders, in this order and never before the commit. For a
+//!   caller who asks alone the engine's thread does the same.
 //! - The *reader* thread answers from the store what memory no longer holds, for as long as somebody
 //!   has a handle on the brain.
 //! - The *keeper* thread renews the lease.

@@ -8,6 +8,7 @@ use muster_model::ids::{Epoch, JobId, Seq};
 use muster_model::spec::JobSpec;
 use muster_model::units::Span;
 use muster_store::{LeaseAnswer, StoreError, StoreUrl};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -386,6 +387,34 @@ async fn the_newest_snapshot_is_known_also_after_a_start() {
     let brain = lead_with(config).await.unwrap();
     assert_eq!(brain.snapshot_seq(), Some(Seq(u64::try_from(newest).unwrap())));
     stop(&brain).await;
+}
+
+/// Who asks alone is answered by another thread than many who ask at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_caller_and_many_write_into_one_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = site(dir.path(), 1).await;
+    let mut jobs = BTreeSet::new();
+    for _ in 0..3 {
+        jobs.insert(submit(&brain).await);
+        let ask = |_| {
+            let brain = brain.clone();
+            tokio::spawn(async move { submit(&brain).await })
+        };
+        let many: Vec<_> = (0..40).map(ask).collect();
+        for job in many {
+            jobs.insert(job.await.unwrap());
+        }
+        brain.read(|s| assert!(jobs.iter().all(|j| s.jobs.contains_key(j))));
+    }
+    assert_eq!(jobs.len(), 3 * 41);
+    let log = brain.records(Seq(0), 10_000).await.unwrap();
+    assert!(log.iter().zip(1..).all(|(r, n)| r.seq == Seq(n)), "each record once, in order");
+    stop(&brain).await;
+    drop(brain);
+    let again = lead(dir.path()).await;
+    again.read(|s| assert!(jobs.iter().all(|j| s.jobs.contains_key(j))));
+    stop(&again).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

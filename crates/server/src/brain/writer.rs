@@ -1,14 +1,14 @@
 //! Commits what was decided and only then makes it visible.
 
-use super::{BrainError, Committed, RING, Shared};
+use super::{BrainCall, BrainError, Committed, RING, Shared};
 use muster_model::event::Record;
 use muster_model::ids::{Epoch, JobId, Seq};
 use muster_model::names::NodeName;
 use muster_store::failpoint::hit;
 use muster_store::{Batch, Entry, SecretWrite, Store, StoreError};
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::oneshot;
 
@@ -31,43 +31,141 @@ pub(crate) type Reply =
 /// Most records in one transaction: a few megabytes, a few milliseconds.
 const MERGE: usize = 4096;
 
-pub(crate) fn run(
-    shared: &Shared,
-    store: &mut dyn Store,
+/// Rounds that go through the writer's thread after somebody had to wait for the engine's.
+const CROWDED: u32 = 32;
+
+/// What a commit needs.
+struct Writer {
+    store: Box<dyn Store>,
     epoch: Epoch,
-    rounds: &Receiver<Round>,
-    failures: &Sender<StoreError>,
-) {
-    let mut generation = 0;
-    while let Ok(mut round) = rounds.recv() {
-        if round.generation < generation {
-            void(round, "the store failed just now; try again");
-            continue;
-        }
-        // Group commit: whatever was decided while the disk was busy goes in together.
-        while round.records.len() < MERGE {
-            match rounds.try_recv() {
-                Ok(next) if next.generation < generation => {
-                    void(next, "the store failed just now; try again");
-                }
-                Ok(next) => merge(&mut round, next),
-                Err(_) => break,
-            }
+    /// Rounds of an older memory than this are void.
+    generation: u64,
+    failures: Sender<StoreError>,
+}
+
+impl Writer {
+    /// Was a round decided from a memory that is thrown away?
+    fn is_void(&self, round: &Round) -> bool {
+        round.generation < self.generation
+    }
+
+    /// Commits a round and makes it visible. `committed` is called in between. False when there is
+    /// no engine any more that could hear of a failure.
+    fn write(&mut self, shared: &Shared, mut round: Round, committed: impl FnOnce()) -> bool {
+        if self.is_void(&round) {
+            void(round, FAILED);
+            return true;
         }
         hit("brain.writer");
-        match commit(shared, store, epoch, &mut round) {
-            Ok(()) => publish(shared, round),
+        match commit(shared, &mut *self.store, self.epoch, &mut round) {
+            Ok(()) => {
+                committed();
+                publish(shared, round);
+                true
+            }
             Err(e) => {
                 tracing::error!(error = %e, "append failed: memory is thrown away");
-                generation = round.generation + 1;
+                self.generation = round.generation + 1;
                 void(round, &e.to_string());
-                if failures.send(e).is_err() {
-                    return;
-                }
+                self.failures.send(e).is_ok()
             }
         }
     }
 }
+
+/// The one place where rounds are committed, one after the other.
+pub(crate) struct Committer {
+    writer: Mutex<Writer>,
+    /// Rounds that the writer's thread was given and has not made visible.
+    given: AtomicUsize,
+}
+
+impl Committer {
+    pub(crate) fn new(
+        store: Box<dyn Store>,
+        epoch: Epoch,
+        failures: Sender<StoreError>,
+    ) -> Arc<Committer> {
+        let writer = Writer { store, epoch, generation: 0, failures };
+        Arc::new(Committer { writer: Mutex::new(writer), given: AtomicUsize::new(0) })
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// There is no writer any more.
+pub(crate) struct Gone;
+
+/// The engine's end of it.
+pub(crate) struct Rounds {
+    queue: SyncSender<Round>,
+    committer: Arc<Committer>,
+    /// So many rounds more are given to the writer's thread.
+    crowded: u32,
+}
+
+impl Rounds {
+    pub(crate) fn new(queue: SyncSender<Round>, committer: Arc<Committer>) -> Rounds {
+        Rounds { queue, committer, crowded: 0 }
+    }
+
+    /// Has a round committed. To wake the writer's thread takes a good part of the time that one
+    /// caller waits, and gains nothing while nobody else asks: then it is done here and now. Who asks
+    /// meanwhile waits for the disk in any case, but could have been decided upon; when somebody did,
+    /// the next rounds are given to the writer's thread. The answer is what was found in the inbox.
+    pub(crate) fn send(
+        &mut self,
+        shared: &Shared,
+        round: Round,
+        inbox: &Receiver<BrainCall>,
+    ) -> Result<Option<BrainCall>, Gone> {
+        // Only the engine gives rounds away, so with none under way all before this one are visible.
+        let idle = self.committer.given.load(Ordering::Acquire) == 0;
+        if !idle || self.crowded > 0 || round.replies.len() != 1 {
+            self.crowded = self.crowded.saturating_sub(1);
+            self.committer.given.fetch_add(1, Ordering::AcqRel);
+            return self.queue.send(round).map(|()| None).map_err(|_| Gone);
+        }
+        let mut came = None;
+        // Looked at before the answer: its caller may have the next request ready.
+        let look = || came = inbox.try_recv().ok();
+        if !self.committer.writer().write(shared, round, look) {
+            return Err(Gone);
+        }
+        if came.is_some() {
+            self.crowded = CROWDED;
+        }
+        Ok(came)
+    }
+}
+
+/// The writer's thread.
+pub(crate) fn run(shared: &Shared, committer: &Committer, rounds: &Receiver<Round>) {
+    while let Ok(mut round) = rounds.recv() {
+        let mut writer = committer.writer();
+        let mut taken = 1;
+        // Group commit: whatever was decided while the disk was busy goes in together.
+        while !writer.is_void(&round) && round.records.len() < MERGE {
+            let Ok(next) = rounds.try_recv() else { break };
+            taken += 1;
+            match writer.is_void(&next) {
+                true => void(next, FAILED),
+                false => merge(&mut round, next),
+            }
+        }
+        let goes_on = writer.write(shared, round, || ());
+        drop(writer);
+        committer.given.fetch_sub(taken, Ordering::AcqRel);
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// What is told to whoever asked of a memory that is thrown away.
+const FAILED: &str = "the store failed just now; try again";
 
 fn merge(into: &mut Round, mut next: Round) {
     into.records.append(&mut next.records);
