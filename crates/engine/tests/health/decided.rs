@@ -6,7 +6,7 @@ use muster_model::remediation::RemediationOutcome;
 use muster_model::units::Span;
 
 /// What was to be done about GPU 3 of a node, denied: the number of the remediation.
-fn deny(w: &mut World, n: &NodeName) -> u64 {
+fn deny(w: &mut TestSite, n: &NodeName) -> u64 {
     let id = remediation(w, n).expect("a remediation goes on").id;
     w.ok(Command::DenyRemediation { id, reason: "vendor is coming".into() });
     assert_eq!(remediation(w, n), None);
@@ -14,7 +14,7 @@ fn deny(w: &mut World, n: &NodeName) -> u64 {
 }
 
 /// How often something was chosen for a finding.
-fn chosen(w: &World, from: usize, finding: u64) -> usize {
+fn chosen(w: &TestSite, from: usize, finding: u64) -> usize {
     let of_it = |e: &&Event| matches!(e, Event::RemediationChosen { remediation: r } if r.finding == finding);
     w.since(from).filter(of_it).count()
 }
@@ -67,7 +67,7 @@ fn what_was_known_when_it_was_denied_proposes_nothing() {
     let from = w.log.len();
     // Told late, and what detectors say again of what goes on.
     w.pass(Span::secs(30));
-    tell(&mut w, &n, old);
+    report_fault(&mut w, &n, old);
     see(&mut w, "gpu-off-bus", Entity::Gpu(n.clone(), 3), Severity::Critical);
     w.sleep(Span::hours(2));
     assert_eq!((chosen(&w, from, finding), remediation(&w, &n)), (0, None));
@@ -84,7 +84,7 @@ fn another_failure_of_the_same_gpu_is_a_finding_of_its_own() {
     w.pass(Span::mins(1));
     let mut f = fault("xid-48", 3);
     f.at = w.now;
-    tell(&mut w, &n, f);
+    report_fault(&mut w, &n, f);
     let r = remediation(&w, &n).expect("it is proposed");
     assert!(r.finding > finding && r.kind == "ecc-uncorrectable", "{r:?}");
 }
@@ -93,10 +93,10 @@ fn another_failure_of_the_same_gpu_is_a_finding_of_its_own() {
 fn a_finding_that_a_denied_remediation_covered_proposes_its_own() {
     let mut w = able(8);
     let n = node(1);
-    let hit = |w: &mut World| {
+    let hit = |w: &mut TestSite| {
         let mut f = fault("xid-48", 5);
         f.at = w.now;
-        tell(w, &n, f);
+        report_fault(w, &n, f);
     };
     xid79(&mut w, &n);
     hit(&mut w);
