@@ -1,6 +1,7 @@
 //! A node's eyes and hands: inventory, running ranks, logs, progress reporting.
 
 mod acts;
+mod back_off;
 mod body;
 pub mod cgroup;
 mod clock;
