@@ -1,7 +1,10 @@
 //! `cargo xtask bench`: builds for release and runs one benchmark of `bench/`.
 
-use crate::{bench_build, cargo, proc, target_dir};
+use crate::bench_stale::{self, SavedResult};
+use crate::{bench_build, cargo, proc, root, target_dir};
 use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
+use std::fs;
 use std::process::{Command, ExitCode};
 
 /// The benchmarks there are, and what each measures.
@@ -35,7 +38,7 @@ pub struct Options {
     /// The benchmark's name.
     #[arg(required_unless_present = "list")]
     name: Option<String>,
-    /// Name the benchmarks.
+    /// Name the benchmarks, and say whether their newest saved results are stale.
     #[arg(long)]
     list: bool,
     /// How the result is printed.
@@ -70,10 +73,48 @@ pub fn list() -> String {
     BENCHMARKS.iter().map(|(name, what)| format!("{name:<10} {what}\n")).collect()
 }
 
+/// The names as in [`list`], each with its newest saved result below it.
+fn list_with_results() -> Result<String> {
+    let dir = root().join("bench/results");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        files.extend(entry?.file_name().into_string());
+    }
+    let mut text = String::new();
+    for (name, what) in BENCHMARKS {
+        let saved = match bench_stale::newest(name, &files) {
+            None => None,
+            Some((file, date)) => {
+                let file = dir.join(file);
+                let result = fs::read_to_string(&file)
+                    .with_context(|| format!("cannot read {}", file.display()))?;
+                let commit = bench_stale::commit_of(&result);
+                let changes = commit.as_ref().and_then(|c| changes_since(&c.hash, name));
+                Some(SavedResult { date: date.into(), commit, changes })
+            }
+        };
+        let mark = bench_stale::mark(saved.as_ref());
+        let _ = writeln!(text, "{name:<10} {what}\n{:<10} {mark}", "");
+    }
+    Ok(text)
+}
+
+/// How many commits have changed what a benchmark measures; none if git does not know the commit.
+fn changes_since(commit: &str, benchmark: &str) -> Option<u64> {
+    let counted = Command::new("git")
+        .args(["rev-list", "--count", &format!("{commit}..HEAD"), "--"])
+        .args(bench_stale::measured(benchmark))
+        .current_dir(root())
+        .output()
+        .ok()?;
+    let count = String::from_utf8(counted.stdout).ok()?;
+    counted.status.success().then(|| count.trim().parse().ok()).flatten()
+}
+
 /// Runs it.
 pub fn run(options: &Options) -> Result<ExitCode> {
     if options.list {
-        print!("{}", list());
+        print!("{}", list_with_results()?);
         return Ok(ExitCode::SUCCESS);
     }
     let name = options.name.as_deref().context("which benchmark? (--list names them)")?;
@@ -110,4 +151,26 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     command.args(&options.rest);
     let status = proc::foreground(&mut command)?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_marks_every_benchmark() {
+        let text = list_with_results().unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2 * BENCHMARKS.len(), "{text}");
+        for (pair, (name, _)) in lines.chunks(2).zip(BENCHMARKS) {
+            assert!(pair[0].starts_with(name), "{text}");
+            let marks = ["current: ", "stale: ", "commit unknown: ", "never: "];
+            assert!(marks.iter().any(|m| pair[1].trim_start().starts_with(m)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_commit_that_git_does_not_know_has_no_count() {
+        assert_eq!(changes_since("0000000000000000000000000000000000000000", "submit"), None);
+    }
 }

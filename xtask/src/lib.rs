@@ -3,6 +3,7 @@
 
 pub mod bench;
 mod bench_build;
+mod bench_stale;
 pub mod built;
 pub mod fuzz;
 pub mod guard;

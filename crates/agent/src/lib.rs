@@ -1,6 +1,7 @@
 //! The agent of a node: inventory, running ranks, logs, progress reporting.
 
 mod acts;
+mod back_off;
 mod body;
 pub mod cgroup;
 mod clock;

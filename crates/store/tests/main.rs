@@ -1,5 +1,6 @@
 //! Every integration test of the crate in one program: it is linked once.
 
+mod append;
 mod common;
 mod conformance;
 mod faults;

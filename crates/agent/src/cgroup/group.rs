@@ -3,6 +3,7 @@
 use super::bpf;
 use super::find::{Cgroups, enable};
 use super::rule::Rule;
+use crate::back_off::pauses;
 use crate::process;
 use muster_link::messages::Limits;
 use rustix::process::Signal;
@@ -218,13 +219,12 @@ impl Group {
 
     /// Kills until nothing is left or the time is over; says whether it is empty.
     pub(crate) fn kill_and_wait(&self, most: Duration) -> bool {
-        let steps = (most.as_millis() / 2).max(1);
-        for _ in 0..steps {
+        for pause in pauses(most) {
             if self.is_empty() {
                 return true;
             }
             self.kill();
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(pause);
         }
         self.is_empty()
     }
@@ -255,10 +255,10 @@ impl Group {
             if self.nested {
                 remove_below(dir);
             }
-            for _ in 0..20 {
+            for pause in pauses(Duration::from_millis(40)) {
                 match fs::remove_dir(dir) {
                     Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
-                        std::thread::sleep(Duration::from_millis(2));
+                        std::thread::sleep(pause);
                     }
                     _ => break,
                 }

@@ -53,6 +53,6 @@ fn guard(supervisor: i32, order: &Order) -> ! {
     if let Some(group) = &order.group {
         group.kill_and_wait(PATIENCE);
     }
-    wait_for_children(0);
+    wait_for_children(Duration::ZERO);
     std::process::exit(1)
 }

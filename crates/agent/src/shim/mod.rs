@@ -9,6 +9,7 @@ mod order;
 
 pub(crate) use order::{Order, RankOrder};
 
+use crate::back_off::pauses;
 use crate::cgroup::Group;
 use crate::isolation::{Inner, Refusal, remove_scratch};
 use crate::lease::BootTime;
@@ -194,7 +195,8 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&L
     if let Some(inner) = inner {
         inner.kill();
     }
-    let empty = wait_for_children(if inner.is_none() { 0 } else { 500 });
+    let patience = if inner.is_none() { Duration::ZERO } else { Duration::from_secs(1) };
+    let empty = wait_for_children(patience);
     let left = if empty && order.group.as_ref().is_none_or(Group::is_empty) {
         Vec::new()
     } else {
@@ -208,17 +210,19 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&L
     Cleanup { killed, left, scratch: remove_scratch(&dir.0).err().or(stuck) }
 }
 
-/// Waits until nobody is left, for a few seconds; says whether it is so. After `patience` rounds
-/// whoever is still there is killed.
-fn wait_for_children(patience: u32) -> bool {
-    for round in 0..2500 {
+/// Waits until nobody is left, for a few seconds; says whether it is so. After `patience` whoever
+/// is still there is killed.
+fn wait_for_children(patience: Duration) -> bool {
+    let mut waited = Duration::ZERO;
+    for pause in pauses(Duration::from_secs(5)) {
         if no_children() {
             return true;
         }
-        if round >= patience {
+        if waited >= patience {
             kill_descendants();
         }
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(pause);
+        waited += pause;
     }
     false
 }

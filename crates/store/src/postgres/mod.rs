@@ -1,5 +1,6 @@
 //! The store of a site with several servers: a PostgreSQL database.
 
+mod append;
 mod error;
 mod rows;
 mod schema;
@@ -25,17 +26,6 @@ use std::time::{Duration, Instant};
 
 /// Serialises migrations of all servers that start at once.
 const MIGRATION_LOCK: i64 = 0x6d75_7374_6572;
-
-/// Advances the head if it is where the caller thinks it is and the lease is the caller's, and
-/// with it writes the entries: one statement, so that a batch costs one round trip and a commit.
-const APPEND: &str = "WITH moved AS (
-    UPDATE head SET seq = $4, at = $5, chain = $6
-    WHERE epoch = $1 AND holder <> '' AND seq = $2 AND chain = $3 RETURNING 1
-), written AS (
-    INSERT INTO log (seq, at, body, chain)
-    SELECT * FROM unnest($7::int8[], $8::int8[], $9::bytea[], $10::bytea[])
-    WHERE EXISTS (SELECT 1 FROM moved)
-) SELECT count(*) FROM moved";
 
 /// A store in a database.
 pub(crate) struct PostgresStore {
@@ -161,57 +151,15 @@ impl PostgresStore {
             (Some(e), Some(link)) => (e.seq, *link),
             _ => tail,
         };
-        let seqs = batch
-            .entries
-            .iter()
-            .map(|e| db_int(e.seq.0))
-            .collect::<Result<Vec<_>, StoreError>>()?;
-        let ats: Vec<i64> = batch.entries.iter().map(|e| e.at.0).collect();
-        let bodies: Vec<&[u8]> = batch.entries.iter().map(|e| e.body.as_slice()).collect();
-        let chains: Vec<&[u8]> = links.iter().map(|l| l.as_slice()).collect();
-        let (epoch, from, to) = (db_int(batch.epoch.0)?, db_int(tail.0.0)?, db_int(next.0.0)?);
         self.with_conn(|conn| {
-            let statement = match &conn.append {
-                Some(s) => s.clone(),
-                None => {
-                    let s = conn.client.prepare(APPEND).map_err(fail)?;
-                    conn.append.insert(s).clone()
-                }
-            };
-            let mut tx = conn.client.transaction().map_err(fail)?;
-            let moved: i64 = if let Some(last) = ats.last() {
-                tx.query_one(
-                    &statement,
-                    &[
-                        &epoch,
-                        &from,
-                        &tail.1.as_slice(),
-                        &to,
-                        last,
-                        &next.1.as_slice(),
-                        &seqs,
-                        &ats,
-                        &bodies,
-                        &chains,
-                    ],
-                )
-                .map_err(fail)?
-                .get(0)
-            } else {
-                i64::from(held_by(&Db(&mut tx).lock_head()?, batch.epoch))
-            };
-            if moved != 1 {
-                let (head, holder) = Db(&mut tx).lease()?;
-                if !held_by(&(head, holder), batch.epoch) {
-                    return Err(StoreError::StaleLease { mine: batch.epoch, current: head.epoch });
-                }
-                return Ok(Appended::HeadIs(head));
+            if append::append(conn, batch, &tail, &links)? {
+                return Ok(Appended::Done(next));
             }
-            write_side_tables(&mut tx, batch)?;
-            failpoint::hit("store.append.before_commit");
-            tx.commit().map_err(fail_commit)?;
-            failpoint::hit("store.append.after_commit");
-            Ok(Appended::Done(next))
+            let (head, holder) = Db(&mut conn.client).lease()?;
+            if !held_by(&(head, holder), batch.epoch) {
+                return Err(StoreError::StaleLease { mine: batch.epoch, current: head.epoch });
+            }
+            Ok(Appended::HeadIs(head))
         })
     }
 }
@@ -235,43 +183,6 @@ fn fenced(tx: &mut Transaction<'_>, epoch: Epoch) -> Result<HeadRow, StoreError>
         return Err(StoreError::StaleLease { mine: epoch, current: found.0.epoch });
     }
     Ok(found.0)
-}
-
-fn write_side_tables(tx: &mut Transaction<'_>, batch: &Batch) -> Result<(), StoreError> {
-    if !batch.payloads.is_empty() {
-        // One row may be written once in a statement; the last word counts.
-        let last: std::collections::BTreeMap<JobId, &[u8]> =
-            batch.payloads.iter().map(|(job, body)| (*job, body.as_slice())).collect();
-        let jobs = last.keys().map(|j| db_int(j.0)).collect::<Result<Vec<_>, StoreError>>()?;
-        let bodies: Vec<&[u8]> = last.values().copied().collect();
-        let sums: Vec<Vec<u8>> =
-            last.iter().map(|(job, body)| crate::chain::of_payload(*job, body).to_vec()).collect();
-        tx.execute_typed(
-            "INSERT INTO payloads (job, body, sum) SELECT * FROM unnest($1, $2, $3) \
-             ON CONFLICT (job) DO UPDATE SET body = EXCLUDED.body, sum = EXCLUDED.sum",
-            &[(&jobs, Type::INT8_ARRAY), (&bodies, Type::BYTEA_ARRAY), (&sums, Type::BYTEA_ARRAY)],
-        )
-        .map_err(fail)?;
-    }
-    if !batch.unneeded.is_empty() {
-        let jobs = batch.unneeded.iter().map(|j| db_int(j.0));
-        let jobs = jobs.collect::<Result<Vec<_>, StoreError>>()?;
-        tx.execute_typed("DELETE FROM payloads WHERE job = ANY($1)", &[(&jobs, Type::INT8_ARRAY)])
-            .map_err(fail)?;
-    }
-    for s in &batch.secrets {
-        match &s.value {
-            Some(value) => Db(tx).insert_secret(&s.project, &s.name, value)?,
-            None => {
-                tx.execute_typed(
-                    "DELETE FROM secrets WHERE project = $1 AND name = $2",
-                    &[(&s.project, Type::TEXT), (&s.name, Type::TEXT)],
-                )
-                .map_err(fail)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 fn recorded(c: &mut impl GenericClient) -> Result<Vec<(u32, String)>, StoreError> {
