@@ -2,6 +2,7 @@
 
 mod accounts;
 mod backlog;
+mod by_node;
 mod ended;
 mod error;
 pub(crate) mod health_state;

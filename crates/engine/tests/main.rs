@@ -17,6 +17,7 @@ mod fences;
 mod golden;
 mod hardware;
 mod health;
+mod in_place;
 mod jobs;
 mod preflight;
 mod replay;

@@ -4,6 +4,7 @@
 use super::State;
 use super::accounts::Accounts;
 use super::backlog::Backlog;
+use super::by_node::ByNode;
 use super::ended::EndedJobs;
 use super::payloads::StoredPayloads;
 use super::saves::CheckpointDirs;
@@ -28,7 +29,7 @@ pub(crate) struct Index {
     /// All that the scheduler knows.
     pub(crate) cluster: Cluster,
     /// Jobs on a node, with the places of their slots there that are not over.
-    pub(crate) on_node: BTreeMap<NodeName, BTreeMap<JobId, Vec<usize>>>,
+    pub(crate) on_node: ByNode<BTreeMap<JobId, Vec<usize>>>,
     /// How many slots of each attempt are still to come up, and how many are up.
     pub(crate) left: BTreeMap<JobId, AllocatedSlots>,
     /// Ports taken on a host, by job.
@@ -469,11 +470,8 @@ impl Index {
             self.left.remove(&job.id);
             self.cluster.end(job.id, |i| live(&a.slots[i]));
             for slot in &a.placement.slots {
-                if let Some(set) = self.on_node.get_mut(&slot.node) {
-                    set.remove(&job.id);
-                    if set.is_empty() {
-                        self.on_node.remove(&slot.node);
-                    }
+                if let Some(here) = self.on_node.get_mut(&slot.node) {
+                    here.remove(&job.id);
                 }
                 if let Some(n) = state.nodes.get(&slot.node)
                     && let Some(p) = self.ports.get_mut(&n.host)
@@ -526,17 +524,25 @@ impl Index {
                     *n += 1;
                 }
                 if !matches!(st, SlotState::Ended { .. }) {
-                    let here = self.on_node.entry(slot.node.clone()).or_default();
+                    let here = self.on_node.or_default(&slot.node);
                     here.entry(job.id).or_default().push(i);
                 }
                 if let Some(n) = state.nodes.get(&slot.node) {
-                    self.ports.entry(n.host.clone()).or_default().insert(a.placement.port, job.id);
+                    self.take_port(&n.host, a.placement.port, job.id);
                 }
             }
             self.left.insert(job.id, left);
             for t in wake_times(job) {
                 self.wakes.insert((t, job.id));
             }
+        }
+    }
+
+    fn take_port(&mut self, host: &str, port: u16, job: JobId) {
+        if let Some(taken) = self.ports.get_mut(host) {
+            taken.insert(port, job);
+        } else {
+            self.ports.insert(host.to_string(), BTreeMap::from([(port, job)]));
         }
     }
 
@@ -611,15 +617,11 @@ impl Index {
         let last = held && !left.any();
         if matches!(after, SlotState::Ended { .. })
             && let Some(here) = self.on_node.get_mut(node)
+            && let Some(slots) = here.get_mut(&id)
         {
-            if let Some(slots) = here.get_mut(&id) {
-                slots.retain(|s| *s != i);
-                if slots.is_empty() {
-                    here.remove(&id);
-                }
-            }
-            if here.is_empty() {
-                self.on_node.remove(node);
+            slots.retain(|s| *s != i);
+            if slots.is_empty() {
+                here.remove(&id);
             }
         }
         last
