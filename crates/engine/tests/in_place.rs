@@ -1,13 +1,13 @@
 //! Jobs are changed where they stand: nobody who has a copy of the state may see it.
 
-use crate::common::{World, checkpoints, gang, replay};
+use crate::common::{TestSite, checkpoints, gang, replay};
 use muster_model::command::Command;
 use muster_model::ids::JobId;
 use muster_model::job::JobState;
 use muster_model::spec::JobSpec;
 use muster_model::units::Span;
 
-type Step = (&'static str, fn(&mut World, JobId));
+type Step = (&'static str, fn(&mut TestSite, JobId));
 
 #[test]
 fn a_copy_of_the_state_stays_as_it_was_while_a_job_goes_on() {
@@ -34,7 +34,7 @@ fn a_copy_of_the_state_stays_as_it_was_while_a_job_goes_on() {
         }),
         ("is gone", |w, id| w.stopped(id)),
     ];
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let spec =
         JobSpec { checkpoint: checkpoints(true), time_limit: Some(Span::mins(30)), ..gang(2, 8) };
     let id = w.submit(spec);
@@ -52,7 +52,7 @@ fn a_copy_of_the_state_stays_as_it_was_while_a_job_goes_on() {
 
 #[test]
 fn nodes_whose_orders_change_are_told_once_and_in_order() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.engine.take_touched();
     let id = w.gang(3, 8);
     w.start(id);

@@ -10,19 +10,19 @@
 
 mod agents;
 mod arrays;
-mod away;
 mod common;
-mod elsewhere;
 mod fences;
 mod golden;
 mod hardware;
 mod health;
 mod in_place;
 mod jobs;
+mod moved_agent;
 mod preflight;
 mod replay;
 mod runbooks;
 mod scheduling;
+mod server_down;
 mod slo;
 mod snapshots;
 mod tokens;

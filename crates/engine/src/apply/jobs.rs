@@ -1,8 +1,8 @@
 //! How a job is changed: the index follows, and so do those who wait for the job.
 
 use super::unknown;
+use crate::state::dependencies::Depends;
 use crate::state::index::Traces;
-use crate::state::waits::Depends;
 use crate::state::{ApplyError, State};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Dependency, Job};

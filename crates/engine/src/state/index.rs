@@ -5,10 +5,10 @@ use super::State;
 use super::accounts::Accounts;
 use super::backlog::Backlog;
 use super::by_node::ByNode;
+use super::dependencies::{DependencyIndex, Depends};
 use super::ended::EndedJobs;
 use super::payloads::StoredPayloads;
 use super::saves::CheckpointDirs;
-use super::waits::{DependencyIndex, Depends};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{
     Attempt, Basis, Job, JobState, PastAttempt, SlotState, Stop, StopReason, Verdict,
