@@ -1,5 +1,6 @@
 //! Folds one record into the state. No policy here: only what the record says.
 
+mod jobs;
 mod nodes;
 
 use crate::state::dependencies::Depends;
@@ -9,8 +10,8 @@ use muster_model::event::{Event, Record};
 use muster_model::hold::Hold;
 use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{
-    ArrayTask, Attempt, Basis, Dependency, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState,
-    Stop, StopReason, Verdict,
+    ArrayTask, Attempt, Basis, Job, JobState, Notice, PastAttempt, SlotEnd, SlotState, Stop,
+    StopReason, Verdict,
 };
 use muster_model::names::NodeName;
 use muster_model::node::Node;
@@ -18,7 +19,7 @@ use muster_model::placement::Placement;
 use muster_model::tenant::{Project, Token, TokenUse};
 use muster_model::topology::Location;
 use muster_model::units::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Changes of leadership remembered.
@@ -26,8 +27,8 @@ const LEADS_MAX: usize = 1000;
 /// Past attempts kept with a job.
 const PAST_MAX: usize = 16;
 
-/// Nodes whose orders an event may change.
-pub(crate) fn touched_by(state: &State, event: &Event, out: &mut BTreeSet<NodeName>) {
+/// Nodes whose orders an event may change, in any order; a node may be there more than once.
+pub(crate) fn touched_by(state: &State, event: &Event, out: &mut Vec<NodeName>) {
     match event {
         Event::JobPlaced { placement, .. } => {
             out.extend(placement.slots.iter().map(|s| s.node.clone()));
@@ -51,7 +52,7 @@ pub(crate) fn touched_by(state: &State, event: &Event, out: &mut BTreeSet<NodeNa
         | Event::QualificationAsked { node, .. }
         | Event::QualificationEnded { node, .. }
         | Event::QualificationCancelled { node, .. } => {
-            out.insert(node.clone());
+            out.push(node.clone());
         }
         _ => {}
     }
@@ -107,7 +108,7 @@ impl State {
             Event::JobPlaced { key, placement } => {
                 self.placed(r, *key, placement)?;
             }
-            Event::PreflightSet(p) => self.job(r.seq, p.key.job, |j| {
+            Event::PreflightSet(p) => self.job_in_place(r.seq, p.key.job, |j| {
                 if let Some(a) = j.attempt.as_mut().filter(|a| a.no == p.key.attempt) {
                     a.preflight = Some(p.preflight.clone());
                 }
@@ -147,7 +148,7 @@ impl State {
                     a.lost_at = if heard { a.lost_at.max(now) } else { a.lost_at.or(now) };
                 }
             }
-            Event::AttemptStarted { key, deadline } => self.job(r.seq, key.job, |j| {
+            Event::AttemptStarted { key, deadline } => self.job_in_place(r.seq, key.job, |j| {
                 j.state = JobState::Running;
                 j.started_at = j.started_at.or(Some(r.at));
                 if let Some(a) = &mut j.attempt {
@@ -162,7 +163,7 @@ impl State {
             Event::StopOrdered { key, reason, grace, fence_until }
                 if self.stops_for(*key, reason) =>
             {
-                self.job(r.seq, key.job, |j| {
+                self.job_in_place(r.seq, key.job, |j| {
                     if let Some(stop) = j.attempt.as_mut().and_then(|a| a.stop.as_mut()) {
                         (stop.grace, stop.fence_until) = (*grace, *fence_until);
                     }
@@ -174,7 +175,7 @@ impl State {
                     self.moves.push(r.at);
                 }
                 let fault = self.health.fault_behind(reason);
-                self.job(r.seq, key.job, |j| {
+                self.job_in_place(r.seq, key.job, |j| {
                     crate::health::recovery_begins(j, key.attempt, reason, fault, r.at);
                     j.state = JobState::Stopping;
                     if let Some(a) = &mut j.attempt {
@@ -233,9 +234,9 @@ impl State {
                 }
             }
             Event::CheckpointAsked { key } => {
-                self.job(r.seq, key.job, |j| j.checkpoint_asked = Some(r.at))?;
+                self.job_in_place(r.seq, key.job, |j| j.checkpoint_asked = Some(r.at))?;
             }
-            Event::CheckpointDone { job, checkpoint } => self.job(r.seq, *job, |j| {
+            Event::CheckpointDone { job, checkpoint } => self.job_in_place(r.seq, *job, |j| {
                 j.checkpoint = Some(checkpoint.clone());
                 j.checkpoint_asked = None;
             })?,
@@ -346,12 +347,15 @@ impl State {
             Event::ReservedStartDropped { job, .. } => {
                 self.job(r.seq, *job, |j| j.reserved_start = None)?;
             }
-            Event::NoticeGiven { key, reason, until } => self.job(r.seq, key.job, |j| {
-                if let Some(a) = &mut j.attempt {
-                    a.notice = Some(Notice { reason: reason.clone(), at: r.at, until: *until });
-                }
-            })?,
-            Event::NoticeWithdrawn { key, .. } => self.job(r.seq, key.job, |j| {
+            Event::NoticeGiven { key, reason, until } => {
+                let notice = Notice { reason: reason.clone(), at: r.at, until: *until };
+                self.job_in_place(r.seq, key.job, |j| {
+                    if let Some(a) = &mut j.attempt {
+                        a.notice = Some(notice);
+                    }
+                })?;
+            }
+            Event::NoticeWithdrawn { key, .. } => self.job_in_place(r.seq, key.job, |j| {
                 if let Some(a) = &mut j.attempt {
                     a.notice = None;
                 }
@@ -368,7 +372,7 @@ impl State {
                 })?;
             }
             Event::IdleWarned { job, .. } => {
-                self.job(r.seq, *job, |j| j.idle_warned = Some(r.at))?;
+                self.job_in_place(r.seq, *job, |j| j.idle_warned = Some(r.at))?;
             }
             Event::PolicySet { policy } => {
                 self.policy = policy.clone();
@@ -524,62 +528,6 @@ impl State {
         attempt.and_then(|a| a.stop.as_ref()).is_some_and(|s| s.reason == *reason)
     }
 
-    /// Changes a job and keeps the index in step, waiters on it included.
-    pub(crate) fn job(
-        &mut self,
-        seq: Seq,
-        id: JobId,
-        f: impl FnOnce(&mut Job),
-    ) -> Result<(), ApplyError> {
-        let old = self.jobs.get(&id).cloned().ok_or_else(|| unknown(seq, format!("job {id}")))?;
-        let was_final = old.state.is_final();
-        let outlook = self.index.waits.outlook(&old);
-        let mut job = (*old).clone();
-        f(&mut job);
-        job.version = seq;
-        let now_final = job.state.is_final();
-        let same_hold = match (&old.attempt, &job.attempt) {
-            (Some(a), Some(b)) => a.no == b.no && a.slots == b.slots && job.state.is_active(),
-            _ => false,
-        };
-        if same_hold {
-            let job = Arc::new(job);
-            self.jobs.insert(id, job.clone());
-            self.with_index(|ix, s| ix.touch(s, &old, &job));
-            return Ok(());
-        }
-        self.with_index(|ix, s| ix.remove(s, &old));
-        let job = Arc::new(job);
-        self.jobs.insert(id, job.clone());
-        self.with_index(|ix, s| ix.add(s, &job));
-        if was_final != now_final {
-            let array = outlook != self.index.waits.outlook(&job);
-            self.reevaluate_waiters(&job, array);
-        }
-        Ok(())
-    }
-
-    /// Jobs that wait for this one, or with `array` for all of its array, may now be free to
-    /// start, or never.
-    fn reevaluate_waiters(&mut self, job: &Job, array: bool) {
-        let waiters = self.index.waits.on(job, array);
-        if waiters.is_empty() {
-            return;
-        }
-        self.with_index(|ix, s| {
-            // The tasks of one array wait for the same jobs.
-            let mut last: Option<(&Arc<[Dependency]>, Depends)> = None;
-            for job in waiters.iter().filter_map(|w| s.jobs.get(w)) {
-                let before = match last {
-                    Some((same, judged)) if Arc::ptr_eq(same, &job.depends) => judged,
-                    _ => ix.waits.evaluate(s, job),
-                };
-                last = Some((&job.depends, before));
-                ix.reevaluate(s, job, before);
-            }
-        });
-    }
-
     /// Changes the slots of an attempt on one node. Costs what changes: a gang of thousands
     /// reports one node at a time.
     fn slot(
@@ -660,7 +608,7 @@ impl State {
         if matches!(verdict, Verdict::Success | Verdict::Application) {
             self.learn(freed, key.job);
         }
-        self.job(r.seq, key.job, |j| {
+        self.job_anew(r.seq, key.job, |j| {
             let Some(a) = j.attempt.take() else { return };
             if let Some(rec) = j.recovery.as_mut().filter(|rec| rec.attempt == key.attempt) {
                 rec.drained_at = Some(freed.max(rec.decided_at));

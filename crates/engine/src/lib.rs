@@ -56,8 +56,12 @@ use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::ids::{JobId, Seq};
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Nodes whose orders may have changed are listed as they come, up to so many and four times the
+/// fleet; then each is kept once.
+const TOUCHED_MAX: usize = 1024;
 
 /// What operators may choose about the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,8 +111,8 @@ pub struct Engine {
     payload_bytes: u64,
     /// What ran that no job needs any more, since the caller last asked.
     unneeded: Vec<JobId>,
-    /// Nodes whose orders may have changed since the caller last asked.
-    touched: BTreeSet<muster_model::names::NodeName>,
+    /// Nodes whose orders may have changed since the caller last asked, some of them repeatedly.
+    touched: Vec<muster_model::names::NodeName>,
     /// Nodes that are to be heard before limits of what runs there count.
     unheard: Option<tick::AwaitedNodes>,
     /// Something may be schedulable.
@@ -139,7 +143,7 @@ impl Engine {
             key: None,
             payload_bytes: 0,
             unneeded: Vec::new(),
-            touched: BTreeSet::new(),
+            touched: Vec::new(),
             unheard: None,
             dirty: true,
             scheduled_at: Time(0),
@@ -208,7 +212,19 @@ impl Engine {
 
     /// Nodes whose orders may have changed since the last call.
     pub fn take_touched(&mut self) -> Vec<muster_model::names::NodeName> {
-        std::mem::take(&mut self.touched).into_iter().collect()
+        self.merge_touched();
+        std::mem::take(&mut self.touched)
+    }
+
+    /// Forgets the same, for a caller that sends no orders.
+    pub fn discard_touched(&mut self) {
+        self.touched.clear();
+    }
+
+    /// Each of them once, in order.
+    fn merge_touched(&mut self) {
+        self.touched.sort();
+        self.touched.dedup();
     }
 
     /// What ran of jobs that left the working state since the last call: it need not be stored any
@@ -231,6 +247,10 @@ impl Engine {
             event,
         };
         apply::touched_by(&self.state, &record.event, &mut self.touched);
+        // A caller that never asks must not fill the memory.
+        if self.touched.len() > TOUCHED_MAX + 4 * self.state.nodes.len() {
+            self.merge_touched();
+        }
         self.work.note(&record, &self.state);
         self.watch.note(&record, &self.state);
         self.state.apply(&record).expect("the engine only makes records that follow its own state");

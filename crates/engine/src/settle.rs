@@ -33,28 +33,36 @@ impl Engine {
         let Some(a) = &job.attempt else { return };
         let key = AttemptKey { job: id, attempt: a.no };
         match &a.stop {
-            None => self.settle_going(&job, a, key),
+            None => self.settle_going(job, key),
             Some(stop) => self.settle_stopping(&job, a, stop, key, look),
         }
     }
 
-    fn settle_going(&mut self, job: &Arc<Job>, a: &Attempt, key: AttemptKey) {
+    fn settle_going(&mut self, job: Arc<Job>, key: AttemptKey) {
+        let Some(a) = &job.attempt else { return };
         let bad = a.placement.slots.iter().zip(&a.slots).find_map(|(slot, st)| match st {
             SlotState::Ended { end } if !fine(end) => Some((slot.node.clone(), end.clone())),
             _ => None,
         });
         if let Some((node, end)) = bad {
-            self.order_stop(job, StopReason::SlotFailed { node, end }, None);
+            self.order_stop(&job, StopReason::SlotFailed { node, end }, None);
             self.conclude_job(job.id);
             return;
         }
         let up = |s: &SlotState| matches!(s, SlotState::Running | SlotState::Ended { .. });
-        if a.started_at.is_none() && a.slots.iter().all(up) {
-            let deadline = job.spec.time_limit.map(|l| self.state.now + l);
-            self.emit(Some(&job.project), Event::AttemptStarted { key, deadline });
-        }
-        if a.slots.iter().all(|s| matches!(s, SlotState::Ended { .. })) {
-            self.succeed(job, a, key);
+        let starts = a.started_at.is_none() && a.slots.iter().all(up);
+        let over = a.slots.iter().all(|s| matches!(s, SlotState::Ended { .. }));
+        let deadline = job.spec.time_limit.map(|l| self.state.now + l);
+        if over {
+            if starts {
+                self.emit(Some(&job.project), Event::AttemptStarted { key, deadline });
+            }
+            self.succeed(&job, a, key);
+        } else if starts {
+            let project = job.project.clone();
+            // Shared, the job would be copied to be changed.
+            drop(job);
+            self.emit(Some(&project), Event::AttemptStarted { key, deadline });
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod backlog;
+mod by_node;
 pub(crate) mod dependencies;
 mod ended;
 pub(crate) mod ended_names;

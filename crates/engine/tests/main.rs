@@ -15,6 +15,7 @@ mod fences;
 mod golden;
 mod hardware;
 mod health;
+mod in_place;
 mod jobs;
 mod moved_agent;
 mod preflight;

@@ -385,7 +385,7 @@ impl<'a> Simulation<'a> {
     /// Takes the records, and lets the world answer them. True when there were any.
     fn drain(&mut self) -> bool {
         let records = self.engine.take();
-        self.engine.take_touched();
+        self.engine.discard_touched();
         let any = !records.is_empty();
         for r in records {
             self.records += 1;

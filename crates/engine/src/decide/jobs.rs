@@ -431,20 +431,20 @@ fn newer(known: Option<&Checkpoint>, told: &Checkpoint) -> bool {
 
 /// A report about an attempt before the newest, or about a step that is past, changes nothing.
 pub(super) fn checkpoint_done(e: &mut Engine, key: AttemptKey, checkpoint: Checkpoint) -> Answer {
-    if let Some(job) = e.state.jobs.get(&key.job).cloned()
-        && job.attempts == key.attempt
-        && newer(job.checkpoint.as_ref(), &checkpoint)
+    let Some(job) = e.state.jobs.get(&key.job) else { return Answer::Done };
+    if job.attempts != key.attempt || !newer(job.checkpoint.as_ref(), &checkpoint) {
+        return Answer::Done;
+    }
+    let told = job.attempt.as_ref().filter(|a| a.stop.is_none()).and_then(|a| a.notice.clone());
+    // The job is not held on to: shared, it would be copied to be changed.
+    let project = job.project.clone();
+    e.emit(Some(&project), Event::CheckpointDone { job: key.job, checkpoint });
+    // The checkpoint that it was given time for is there: nothing is lost by stopping now.
+    if let Some(n) = told
+        && let Some(job) = e.state.jobs.get(&key.job).cloned()
     {
-        let event = Event::CheckpointDone { job: key.job, checkpoint };
-        e.emit(Some(&job.project), event);
-        // The checkpoint that it was given time for is there: nothing is lost by stopping now.
-        let told = job.attempt.as_ref().filter(|a| a.stop.is_none()).and_then(|a| a.notice.clone());
-        if let Some(n) = told
-            && let Some(job) = e.state.jobs.get(&key.job).cloned()
-        {
-            e.order_stop(&job, n.reason, None);
-            e.conclude_job(key.job);
-        }
+        e.order_stop(&job, n.reason, None);
+        e.conclude_job(key.job);
     }
     Answer::Done
 }

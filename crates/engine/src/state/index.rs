@@ -4,12 +4,15 @@
 use super::State;
 use super::accounts::Accounts;
 use super::backlog::Backlog;
+use super::by_node::ByNode;
 use super::dependencies::{DependencyIndex, Depends};
 use super::ended::EndedJobs;
 use super::payloads::StoredPayloads;
 use super::saves::CheckpointDirs;
 use muster_model::ids::{JobId, Seq};
-use muster_model::job::{Basis, Job, JobState, PastAttempt, SlotState, Stop, StopReason, Verdict};
+use muster_model::job::{
+    Attempt, Basis, Job, JobState, PastAttempt, SlotState, Stop, StopReason, Verdict,
+};
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use muster_model::node::{Gpu, Node, Stage};
@@ -26,7 +29,7 @@ pub(crate) struct Index {
     /// All that the scheduler knows.
     pub(crate) cluster: Cluster,
     /// Jobs on a node, with the places of their slots there that are not over.
-    pub(crate) on_node: BTreeMap<NodeName, BTreeMap<JobId, Vec<usize>>>,
+    pub(crate) on_node: ByNode<BTreeMap<JobId, Vec<usize>>>,
     /// How many slots of each attempt are still to come up, and how many are up.
     pub(crate) left: BTreeMap<JobId, AllocatedSlots>,
     /// Ports taken on a host, by job.
@@ -192,23 +195,56 @@ pub(crate) fn work(job: &Job) -> Work {
 fn running(state: &State, job: &Job) -> Option<Running> {
     // One whose ranks have all ended has nothing any more, be its end settled or not.
     let a = job.attempt.as_ref().filter(|a| a.freed_at.is_none())?;
-    let until = match (&a.stop, &a.notice) {
-        (Some(s), _) => s.at + s.grace,
-        (None, Some(n)) => n.until,
-        (None, None) => a.deadline.or(job.spec.time_limit.map(|l| a.placed_at + l)).unwrap_or(FAR),
-    };
-    let saved = job.checkpoint.as_ref().map_or(a.placed_at, |c| c.at.max(a.placed_at));
-    let slot = a.placement.slots.iter().find(|s| !s.gpus.is_empty());
-    let node = slot.or(a.placement.slots.first()).and_then(|s| state.nodes.get(&s.node));
     Some(Running {
         work: Arc::new(work(job)),
         placement: a.placement.clone(),
         placed: a.placed_at,
-        saved,
-        until,
-        stopping: a.stop.is_some() || a.notice.is_some(),
-        sku: node.map_or_else(String::new, |n| n.sku().to_string()),
+        saved: saved(job, a),
+        until: until(job, a),
+        stopping: leaves(a),
+        sku: first_sku(state, a).to_string(),
     })
+}
+
+/// When an attempt is over; [`FAR`] when nobody knows.
+fn until(job: &Job, a: &Attempt) -> Time {
+    match (&a.stop, &a.notice) {
+        (Some(s), _) => s.at + s.grace,
+        (None, Some(n)) => n.until,
+        (None, None) => a.deadline.or(job.spec.time_limit.map(|l| a.placed_at + l)).unwrap_or(FAR),
+    }
+}
+
+/// Nothing of an attempt before this is lost when it is stopped.
+fn saved(job: &Job, a: &Attempt) -> Time {
+    job.checkpoint.as_ref().map_or(a.placed_at, |c| c.at.max(a.placed_at))
+}
+
+/// Is it being stopped, or was it told that it will be?
+fn leaves(a: &Attempt) -> bool {
+    a.stop.is_some() || a.notice.is_some()
+}
+
+/// SKU of an attempt's first GPU.
+fn first_sku<'a>(state: &'a State, a: &Attempt) -> &'a str {
+    let slot = a.placement.slots.iter().find(|s| !s.gpus.is_empty());
+    let node = slot.or(a.placement.slots.first()).and_then(|s| state.nodes.get(&s.node));
+    node.map_or("", |n| n.sku())
+}
+
+/// What the index has of a job whose attempt goes on, as far as that can become other while the
+/// attempt keeps all it has.
+#[derive(Debug)]
+pub(crate) struct Traces {
+    wakes: Vec<Time>,
+    hit: Option<(NodeName, Time, JobId)>,
+}
+
+impl Traces {
+    /// Those of a job as it is now.
+    pub(crate) fn of(job: &Job) -> Traces {
+        Traces { wakes: wake_times(job), hit: present_hit(job) }
+    }
 }
 
 impl Index {
@@ -345,17 +381,52 @@ impl Index {
             self.release_reservation(old);
             self.keep(new);
         }
-        let (Some(r), Some(a)) = (running(state, new), &new.attempt) else { return };
-        if let Some(was) = self.cluster.running.get(&new.id)
-            && was.until != r.until
-        {
+        self.run_on(state, new, old.spec != new.spec);
+    }
+
+    /// As [`Index::touch`], where the job was changed in place: `old` is what it had before.
+    pub(crate) fn follow(&mut self, state: &State, old: &Traces, job: &Job) {
+        for t in &old.wakes {
+            self.wakes.remove(&(*t, job.id));
+        }
+        for t in wake_times(job) {
+            self.wakes.insert((t, job.id));
+        }
+        self.note(job);
+        if old.hit != present_hit(job) {
+            if let Some(hit) = &old.hit {
+                self.hit.remove(hit);
+            }
+            // With those of earlier attempts: one of them may be the same.
+            self.hit.extend(hits(job));
+        }
+        self.run_on(state, job, false);
+    }
+
+    /// An attempt holds what it held. When it is over and what it has saved may be other.
+    fn run_on(&mut self, state: &State, job: &Job, other_spec: bool) {
+        // One whose ranks have all ended has nothing any more.
+        let Some(a) = job.attempt.as_ref().filter(|a| a.freed_at.is_none()) else { return };
+        let Some(r) = self.cluster.running.get_mut(&job.id) else { return };
+        let was = r.until;
+        r.until = until(job, a);
+        r.saved = saved(job, a);
+        r.stopping = leaves(a);
+        if other_spec {
+            r.work = Arc::new(work(job));
+        }
+        let sku = first_sku(state, a);
+        if r.sku != sku {
+            r.sku = sku.to_string();
+        }
+        let now = r.until;
+        if was != now {
             for (slot, st) in a.placement.slots.iter().zip(&a.slots) {
                 if live(st) {
-                    self.cluster.fleet.set_until(new.id, &slot.node, r.until);
+                    self.cluster.fleet.set_until(job.id, &slot.node, now);
                 }
             }
         }
-        self.cluster.running.insert(new.id, r);
     }
 
     fn note(&mut self, job: &Job) {
@@ -399,11 +470,8 @@ impl Index {
             self.left.remove(&job.id);
             self.cluster.end(job.id, |i| live(&a.slots[i]));
             for slot in &a.placement.slots {
-                if let Some(set) = self.on_node.get_mut(&slot.node) {
-                    set.remove(&job.id);
-                    if set.is_empty() {
-                        self.on_node.remove(&slot.node);
-                    }
+                if let Some(here) = self.on_node.get_mut(&slot.node) {
+                    here.remove(&job.id);
                 }
                 if let Some(n) = state.nodes.get(&slot.node)
                     && let Some(p) = self.ports.get_mut(&n.host)
@@ -456,17 +524,25 @@ impl Index {
                     *n += 1;
                 }
                 if !matches!(st, SlotState::Ended { .. }) {
-                    let here = self.on_node.entry(slot.node.clone()).or_default();
+                    let here = self.on_node.or_default(&slot.node);
                     here.entry(job.id).or_default().push(i);
                 }
                 if let Some(n) = state.nodes.get(&slot.node) {
-                    self.ports.entry(n.host.clone()).or_default().insert(a.placement.port, job.id);
+                    self.take_port(&n.host, a.placement.port, job.id);
                 }
             }
             self.left.insert(job.id, left);
             for t in wake_times(job) {
                 self.wakes.insert((t, job.id));
             }
+        }
+    }
+
+    fn take_port(&mut self, host: &str, port: u16, job: JobId) {
+        if let Some(taken) = self.ports.get_mut(host) {
+            taken.insert(port, job);
+        } else {
+            self.ports.insert(host.to_string(), BTreeMap::from([(port, job)]));
         }
     }
 
@@ -541,15 +617,11 @@ impl Index {
         let last = held && !left.any();
         if matches!(after, SlotState::Ended { .. })
             && let Some(here) = self.on_node.get_mut(node)
+            && let Some(slots) = here.get_mut(&id)
         {
-            if let Some(slots) = here.get_mut(&id) {
-                slots.retain(|s| *s != i);
-                if slots.is_empty() {
-                    here.remove(&id);
-                }
-            }
-            if here.is_empty() {
-                self.on_node.remove(node);
+            slots.retain(|s| *s != i);
+            if slots.is_empty() {
+                here.remove(&id);
             }
         }
         last
@@ -585,7 +657,7 @@ impl Index {
         check(queue(mine) == queue(&fresh), "waiting jobs");
         let runs = |i: &Index| {
             let all = i.cluster.running.values();
-            all.map(|r| (r.work.job, r.until, r.saved, r.stopping)).collect::<Vec<_>>()
+            all.map(|r| (r.work.clone(), r.until, r.saved, r.stopping)).collect::<Vec<_>>()
         };
         check(runs(self) == runs(&fresh), "running jobs");
         check(self.noticed == fresh.noticed, "notices");
@@ -617,16 +689,19 @@ fn stopping(job: &Job) -> Option<&Stop> {
     job.attempt.as_ref()?.stop.as_ref()
 }
 
+/// The node because of which a job's attempt is being stopped, and since when. Its ranks have left
+/// the node before the attempt is over.
+fn present_hit(job: &Job) -> Option<(NodeName, Time, JobId)> {
+    let stop = stopping(job)?;
+    let node = match &stop.reason {
+        StopReason::SlotFailed { node, .. } => node,
+        reason => reason.node()?,
+    };
+    Some((node.clone(), stop.at, job.id))
+}
+
 /// Nodes because of which attempts of a job were stopped or are being stopped, and when.
 fn hits(job: &Job) -> impl Iterator<Item = (NodeName, Time, JobId)> {
-    // Its ranks have left the node before the attempt is over.
-    let present = stopping(job).and_then(|stop| {
-        let node = match &stop.reason {
-            StopReason::SlotFailed { node, .. } => node,
-            reason => reason.node()?,
-        };
-        Some((node.clone(), stop.at, job.id))
-    });
     let past = job.past.iter().filter_map(|p| {
         let node = match p.stopped_for.as_ref()? {
             // Its ranks ended by themselves, because of what is under them.
@@ -635,7 +710,7 @@ fn hits(job: &Job) -> impl Iterator<Item = (NodeName, Time, JobId)> {
         };
         Some((node.clone(), p.ended_at, job.id))
     });
-    past.chain(present)
+    past.chain(present_hit(job))
 }
 
 /// Does a slot in this state hold what it was given? On a lost node nothing can be used anyway,
