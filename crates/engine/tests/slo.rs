@@ -217,6 +217,29 @@ fn an_alert_about_a_node_is_over_when_the_node_is_back_and_its_end_is_told_when_
 }
 
 #[test]
+fn an_alert_that_was_over_long_ago_is_forgotten() {
+    let mut w = unreserved(16);
+    w.lose(&node(1));
+    w.sleep(Span::mins(2));
+    let id = open(&w)[0].id.clone();
+    w.connect(1, 8, "boot", Vec::new());
+    w.sleep(Span::mins(3));
+    assert!(w.engine.state().slo.alerts[&id].resolved_at.is_some());
+    let known = |w: &TestSite| w.engine.state().slo.alerts.contains_key(&id);
+    w.pass(Span::hours(34 * 24));
+    w.lose(&node(2));
+    w.sleep(Span::secs(10));
+    assert!(known(&w), "it is kept for 35 days");
+    // Its time comes without another one that is over.
+    w.pass(Span::hours(24));
+    w.sleep(Span::secs(30));
+    assert!(!known(&w));
+    let gone = |e: &Event| matches!(e, Event::AlertsForgotten { ids } if ids.contains(&id));
+    assert_eq!(w.log.iter().filter(|r| gone(&r.event)).count(), 1);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn an_incident_whose_critical_findings_are_over_is_a_page_until_it_is_acknowledged() {
     let mut w = unreserved(128);
     for i in 64..128 {

@@ -92,6 +92,8 @@ pub struct Queue {
     heads: BTreeSet<QueuePosition>,
     jobs: BTreeMap<JobId, (usize, Arc<Work>)>,
     accounts: BTreeMap<(ProjectName, Arc<str>), usize>,
+    /// The buckets of each account, by its number.
+    of_account: Vec<BTreeSet<usize>>,
     /// Each account's place in fair share; lower goes first.
     ranks: Vec<u32>,
 }
@@ -132,6 +134,10 @@ impl Queue {
                     self.buckets[id] = Some(fresh);
                 }
                 self.ids.insert(key, id);
+                if self.of_account.len() <= account {
+                    self.of_account.resize_with(account + 1, BTreeSet::new);
+                }
+                self.of_account[account].insert(id);
                 id
             }
         };
@@ -154,6 +160,9 @@ impl Queue {
         if empty && let Some(b) = self.buckets[id].take() {
             self.ids.remove(&b.key);
             self.vacant.insert(id);
+            if let Some(ids) = self.of_account.get_mut(b.account) {
+                ids.remove(&id);
+            }
             if let Some((_, n)) = self.shapes.get_mut(&b.key.demand) {
                 *n -= 1;
                 if *n == 0 {
@@ -205,8 +214,9 @@ impl Queue {
         user: &str,
         f: impl Fn(&Work) -> RuntimeEstimate,
     ) {
-        for b in self.buckets.iter_mut().flatten() {
-            if b.key.project == *project && *b.key.user == *user {
+        let Some(account) = self.account_of(project, user) else { return };
+        for id in self.of_account.get(account).into_iter().flatten() {
+            if let Some(b) = self.buckets.get_mut(*id).and_then(Option::as_mut) {
                 b.belief = f(&b.work);
             }
         }
@@ -218,8 +228,13 @@ impl Queue {
         *self.accounts.entry(key).or_insert(next)
     }
 
-    /// The accounts that have ever waited, by number.
-    pub fn accounts(&self) -> impl Iterator<Item = (&(ProjectName, Arc<str>), usize)> {
+    /// The number of an account, if it has ever waited.
+    fn account_of(&self, project: &ProjectName, user: &str) -> Option<usize> {
+        self.accounts.get(&(project.clone(), Arc::from(user))).copied()
+    }
+
+    /// The accounts that have ever waited, in the order of projects and users, with their numbers.
+    pub fn accounts(&self) -> impl ExactSizeIterator<Item = (&(ProjectName, Arc<str>), usize)> {
         self.accounts.iter().map(|(k, i)| (k, *i))
     }
 
@@ -361,12 +376,9 @@ impl Queue {
     /// How many of a user wait.
     #[must_use]
     pub fn waiting(&self, project: &ProjectName, user: &str) -> usize {
-        self.buckets
-            .iter()
-            .flatten()
-            .filter(|b| b.key.project == *project && &*b.key.user == user)
-            .map(|b| b.tickets.len())
-            .sum()
+        let account = self.account_of(project, user);
+        let ids = account.and_then(|a| self.of_account.get(a)).into_iter().flatten();
+        ids.filter_map(|id| self.bucket(*id)).map(|b| b.tickets.len()).sum()
     }
 
     /// Every bucket is asked again.
@@ -376,3 +388,7 @@ impl Queue {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

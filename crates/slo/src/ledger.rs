@@ -9,6 +9,7 @@
 //! read at both: a window that ends on a whole minute holds what a series database says about the
 //! same two moments.
 
+use crate::minutes::MinuteRing;
 use muster_model::slo::{Cause, FINE_MAX, Scope, Sli, WINDOW_MAX};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 3_600_000;
 /// The longest fine window, and the longest time that one is looked back at.
-const MINUTES_KEPT: i64 = (8 + 6) * 60 + 61;
+pub(crate) const MINUTES_KEPT: i64 = (8 + 6) * 60 + 61;
 const HOURS_KEPT: i64 = 90 * 24 + 1;
 /// Series at most; more are not counted.
 pub const SERIES_MAX: usize = 400;
@@ -88,7 +89,7 @@ struct Hour {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Track {
     ever: Count,
-    minutes: BTreeMap<i64, Count>,
+    minutes: MinuteRing,
     hours: BTreeMap<i64, Hour>,
 }
 
@@ -102,7 +103,7 @@ impl Track {
         self.ever.add(count);
         let minute = bucket(at, MINUTE);
         if minute > bucket(newest, MINUTE) - MINUTES_KEPT {
-            self.minutes.entry(minute).or_default().add(count);
+            self.minutes.add(minute, count);
         }
         let hour = bucket(at, HOUR);
         if hour > bucket(newest, HOUR) - HOURS_KEPT {
@@ -117,25 +118,26 @@ impl Track {
             Err(cause) => (Count::bad_ones(ms.saturating_mul(weight)), Some(cause)),
         };
         self.ever.add(of(to.since(from).0).0);
-        let each = |size: i64, kept: i64, put: &mut dyn FnMut(i64, (Count, Option<Cause>))| {
-            let first = bucket(from, size).max(bucket(newest, size) - kept + 1);
-            for b in first..=bucket(to, size) {
-                let (start, end) =
-                    (Time((b - 1).saturating_mul(size)), Time(b.saturating_mul(size)));
-                let ms = end.min(to).since(start.max(from)).0;
-                if ms > 0 {
-                    put(b, of(ms));
-                }
-            }
+        let within = |b: i64, size: i64| {
+            let (start, end) = (Time((b - 1).saturating_mul(size)), Time(b.saturating_mul(size)));
+            end.min(to).since(start.max(from)).0
         };
-        let (minutes, hours) = (&mut self.minutes, &mut self.hours);
-        each(MINUTE, MINUTES_KEPT, &mut |b, (c, _)| minutes.entry(b).or_default().add(c));
-        each(HOUR, HOURS_KEPT, &mut |b, (c, cause)| hours.entry(b).or_default().note(c, cause));
+        let buckets = |size: i64, kept: i64| {
+            let first = bucket(from, size).max(bucket(newest, size) - kept + 1);
+            // Nothing of it is in the first when it began at the end of that.
+            (first + i64::from(within(first, size) == 0), bucket(to, size))
+        };
+        self.minutes.add_each(buckets(MINUTE, MINUTES_KEPT), |b| of(within(b, MINUTE)).0);
+        let (first, last) = buckets(HOUR, HOURS_KEPT);
+        for b in first..=last {
+            let (count, cause) = of(within(b, HOUR));
+            self.hours.entry(b).or_default().note(count, cause);
+        }
     }
 
     fn prune(&mut self, newest: Time) {
         let (minute, hour) = (bucket(newest, MINUTE), bucket(newest, HOUR));
-        self.minutes = self.minutes.split_off(&(minute - MINUTES_KEPT + 1));
+        self.minutes.forget_before(minute - MINUTES_KEPT + 1);
         self.hours = self.hours.split_off(&(hour - HOURS_KEPT + 1));
     }
 }
@@ -195,7 +197,7 @@ impl Ledger {
             (None, Some(_)) => c.good = c.good.saturating_sub(1),
             _ => {}
         };
-        if let Some(c) = track.minutes.get_mut(&bucket(at, MINUTE)) {
+        if let Some(c) = track.minutes.get_mut(bucket(at, MINUTE)) {
             turn(c);
         }
         if let Some(h) = track.hours.get_mut(&bucket(at, HOUR)) {
@@ -225,7 +227,7 @@ impl Ledger {
         {
             let less = |c: &mut Count| c.total = c.total.saturating_sub(n).max(c.good);
             less(&mut track.ever);
-            track.minutes.get_mut(&bucket(at, MINUTE)).into_iter().for_each(less);
+            track.minutes.get_mut(bucket(at, MINUTE)).into_iter().for_each(less);
             if let Some(h) = track.hours.get_mut(&bucket(at, HOUR)) {
                 less(&mut h.count);
                 if let Some(left) = h.causes.get_mut(&was) {
@@ -267,7 +269,7 @@ impl Ledger {
             TimeRange::Last(w) if w <= FINE_MAX => {
                 let end = bucket(now, MINUTE);
                 let n = i64::try_from(w.0).unwrap_or(i64::MAX) / MINUTE;
-                track.minutes.range(end - n + 1..=end).for_each(|(_, c)| sum.add(*c));
+                track.minutes.range(end - n + 1, end).for_each(|c| sum.add(c));
             }
             _ => {
                 let (first, end) = hours(reach, now);
@@ -302,9 +304,9 @@ impl Ledger {
         let track = self.tracks.get(series)?;
         let (hour, _) = track.hours.first_key_value()?;
         let starts = |b: i64, size: i64| Time(b.saturating_sub(1).saturating_mul(size));
-        let minute = track.minutes.first_key_value().map(|(b, _)| *b);
         let within = |b: &i64| bucket(Time(b.saturating_mul(MINUTE)), HOUR) == *hour;
-        Some(minute.filter(within).map_or(starts(*hour, HOUR), |b| starts(b, MINUTE)))
+        let minute = track.minutes.first().filter(within);
+        Some(minute.map_or(starts(*hour, HOUR), |b| starts(b, MINUTE)))
     }
 
     /// What was ever counted: only grows, so it can be shown as a counter.
@@ -369,7 +371,7 @@ impl From<Ledger> for Vec<StoredSeries> {
             series,
             ever: t.ever,
             newest,
-            minutes: t.minutes.into_iter().map(|(b, c)| (b, c.good, c.total)).collect(),
+            minutes: t.minutes.iter().map(|(b, c)| (b, c.good, c.total)).collect(),
             hours: t
                 .hours
                 .into_iter()

@@ -53,7 +53,7 @@ fn old_buckets_go_and_the_sum_of_all_stays() {
         }
     }
     let track = &l.tracks[&s];
-    assert!(track.minutes.len() <= usize::try_from(MINUTES_KEPT).unwrap());
+    assert!(track.minutes.iter().count() <= usize::try_from(MINUTES_KEPT).unwrap());
     assert!(track.hours.len() <= usize::try_from(HOURS_KEPT).unwrap());
     assert_eq!(l.ever(&s).total, 20_000);
     let now = Time(5000 * H);
@@ -109,6 +109,107 @@ fn no_more_series_than_are_kept() {
     assert_eq!(l.tracks.len(), SERIES_MAX);
 }
 
+#[test]
+fn a_minute_of_which_nothing_is_left_is_stored_and_tells_since_when() {
+    let (mut l, s, at) = (Ledger::default(), series(1), Time(50 * H + 7));
+    l.note(at, &s, Count::bad_ones(3), Some(Cause::Unknown));
+    l.note(at + Span::mins(2), &s, Count::good(1), None);
+    l.recount(at, &s, 3, Some(Cause::Unknown), None);
+    let stored = serde_json::to_value(&l).unwrap();
+    assert_eq!(stored[0]["minutes"], serde_json::json!([[3001, 0, 0], [3003, 1, 1]]));
+    assert_eq!(l.since(&s), Some(Time(50 * H)));
+    let back: Ledger = serde_json::from_value(stored).unwrap();
+    assert_eq!(back, l);
+}
+
+/// What a ledger says of the minutes of one series, with a map of them.
+#[derive(Default)]
+struct Minutes {
+    counts: BTreeMap<i64, Count>,
+    newest: Time,
+}
+
+impl Minutes {
+    fn advance(&mut self, at: Time) {
+        if bucket(at, HOUR) > bucket(self.newest, HOUR) {
+            self.counts = self.counts.split_off(&(bucket(at, MINUTE) - MINUTES_KEPT + 1));
+        }
+        self.newest = self.newest.max(at);
+    }
+
+    fn add(&mut self, minute: i64, count: Count) {
+        if minute > bucket(self.newest, MINUTE) - MINUTES_KEPT {
+            self.counts.entry(minute).or_default().add(count);
+        }
+    }
+
+    fn note(&mut self, at: Time, count: Count) {
+        if count.total > 0 {
+            self.advance(at);
+            self.add(bucket(at, MINUTE), count);
+        }
+    }
+
+    fn spread(&mut self, from: Time, to: Time, weight: u64, good: bool) {
+        if from >= to || weight == 0 {
+            return;
+        }
+        self.advance(to);
+        for b in bucket(from, MINUTE)..=bucket(to, MINUTE) {
+            let ms = Time(b * M).min(to).since(Time((b - 1) * M).max(from)).0 * weight;
+            if ms > 0 {
+                self.add(b, if good { Count::good(ms) } else { Count::bad_ones(ms) });
+            }
+        }
+    }
+
+    fn recount(&mut self, at: Time, n: u64) {
+        if let Some(c) = self.counts.get_mut(&bucket(at, MINUTE)) {
+            c.total = c.total.saturating_sub(n).max(c.good);
+        }
+    }
+
+    fn amend(&mut self, at: Time) {
+        if let Some(c) = self.counts.get_mut(&bucket(at, MINUTE)) {
+            c.good = c.good.saturating_add(1).min(c.total);
+        }
+    }
+
+    fn count(&self, minutes: i64, now: Time) -> Count {
+        let (mut sum, end) = (Count::default(), bucket(now, MINUTE));
+        self.counts.range(end - minutes + 1..=end).for_each(|(_, c)| sum.add(*c));
+        sum
+    }
+
+    fn stored(&self) -> Vec<(i64, u64, u64)> {
+        self.counts.iter().map(|(b, c)| (*b, c.good, c.total)).collect()
+    }
+}
+
+/// What happens to a series: when, counted back from where time has come to, and what.
+#[derive(Debug, Clone)]
+enum Step {
+    Pass(i64),
+    Note(i64, u64, u64),
+    Spread(i64, i64, u64, bool),
+    Recount(i64, u64),
+    Amend(i64),
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    // Whole minutes and hours as often as what is between them, and both more and less than is kept.
+    let ms = || prop_oneof![0i64..3 * M, (0i64..1000).prop_map(|m| m * M), 0i64..40 * H];
+    prop_oneof![
+        4 => ms().prop_map(Step::Pass),
+        4 => (ms(), 0u64..4, 0u64..4).prop_map(|(back, good, bad)| Step::Note(back, good, bad)),
+        4 => (ms(), ms(), 0u64..4, any::<bool>()).prop_map(|(b, n, w, ok)| Step::Spread(b, n, w, ok)),
+        2 => (ms(), 0u64..9).prop_map(|(back, n)| Step::Recount(back, n)),
+        1 => ms().prop_map(Step::Amend),
+        1 => Just(Step::Restart),
+    ]
+}
+
 type Noted = (i64, u64, u64, u64);
 
 fn ledger(notes: &[Noted]) -> Ledger {
@@ -131,6 +232,53 @@ proptest! {
         let text = serde_json::to_string(&l).unwrap();
         let back: Ledger = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(&back.tracks, &l.tracks);
+    }
+
+    #[test]
+    fn minutes_are_what_a_map_of_them_is(
+        began in prop_oneof![Just(0i64), Just(5000 * H), 0i64..9000 * H],
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let (mut ledger, mut model, s) = (Ledger::default(), Minutes::default(), series(1));
+        let mut now = Time(began);
+        for step in steps {
+            let ago = move |back: i64| Time(now.0 - back);
+            match step {
+                Step::Pass(ms) => now = Time(now.0 + ms),
+                Step::Note(back, good, bad) => {
+                    let count = Count { good, total: good + bad };
+                    ledger.note(ago(back), &s, count, None);
+                    model.note(ago(back), count);
+                }
+                Step::Spread(back, long, weight, good) => {
+                    let how = if good { Ok(()) } else { Err(Cause::Slow) };
+                    let (from, to) = (Time(now.0 - back - long), ago(back));
+                    ledger.spread((from, to), &s, weight, how);
+                    model.spread(from, to, weight, good);
+                }
+                Step::Recount(back, n) => {
+                    ledger.recount(ago(back), &s, n, Some(Cause::Slow), None);
+                    model.recount(ago(back), n);
+                }
+                Step::Amend(back) => {
+                    ledger.amend(ago(back), &s, Some(Cause::Slow), None);
+                    model.amend(ago(back));
+                }
+                Step::Restart => {
+                    let text = serde_json::to_string(&ledger).unwrap();
+                    let back: Ledger = serde_json::from_str(&text).unwrap();
+                    prop_assert_eq!(&back, &ledger);
+                    ledger = back;
+                }
+            }
+            let stored: Vec<StoredSeries> = ledger.clone().into();
+            let minutes = stored.first().map(|s| s.minutes.clone()).unwrap_or_default();
+            prop_assert_eq!(minutes, model.stored());
+            for n in [1i64, 5, 60, 480] {
+                let last = TimeRange::Last(Span::mins(n.unsigned_abs()));
+                prop_assert_eq!(ledger.count(&s, last, now), model.count(n, now));
+            }
+        }
     }
 
     #[test]

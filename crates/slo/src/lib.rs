@@ -21,6 +21,7 @@ pub mod fleet;
 mod group;
 pub mod ledger;
 mod meter;
+mod minutes;
 pub mod notifications;
 pub mod ratio;
 pub mod readiness;

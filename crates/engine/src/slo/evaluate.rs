@@ -172,10 +172,18 @@ impl Engine {
     /// Alerts that were over long ago leave the working state, once all who had to be told were.
     fn forget_alerts(&mut self) {
         let (now, slo) = (self.state.now, &self.state.slo);
+        if self.watch.forget_at.is_none_or(|t| t > now) {
+            return;
+        }
         let mut over: Vec<(Time, &Alert)> =
             slo.alerts.values().filter_map(|a| Some((a.resolved_at?, a))).collect();
         over.sort_by_key(|(t, a)| (*t, &a.id));
         let many = over.len().saturating_sub(KEPT);
+        let next = over.first().map(|(t, _)| *t + KEPT_FOR);
+        if many == 0 && next.is_none_or(|t| t > now) {
+            self.watch.forget_at = next;
+            return;
+        }
         let old = over.iter().enumerate();
         let old = old.filter(|(i, (t, _))| *i < many || now.since(*t) >= KEPT_FOR);
         let settled = old.filter(|(_, (_, a))| slo.desk.is_settled(a, &slo.routing));

@@ -17,6 +17,8 @@ pub(crate) struct Watch {
     pub(super) weight: u64,
     /// When time alone may change an alert.
     pub(super) next: Option<Time>,
+    /// When an alert that is over may next be forgotten, should no other be over by then.
+    pub(super) forget_at: Option<Time>,
     /// When objectives were last judged.
     pub(super) judged_at: Option<Time>,
     /// Objectives that burn, or whose budget is exhausted.
@@ -32,6 +34,7 @@ impl Default for Watch {
             looked_at: Time(0),
             weight: 0,
             next: None,
+            forget_at: Some(Time(0)),
             judged_at: None,
             burning: Vec::new(),
             holding: Vec::new(),
@@ -78,6 +81,11 @@ impl Watch {
             | Event::CertificateSeen { .. }
             | Event::AlertAcknowledged { .. }
             | Event::AlertEscalated { .. } => self.news = true,
+            // One may be over now.
+            Event::AlertOpened { .. }
+            | Event::AlertChanged { .. }
+            | Event::AlertClosed { .. }
+            | Event::AlertsForgotten { .. } => self.forget_at = Some(Time(0)),
             // Judged anew at once: the objectives have changed.
             Event::ObjectivesSet { .. } => {
                 self.news = true;
