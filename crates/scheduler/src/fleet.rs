@@ -5,6 +5,7 @@ use crate::broken::Loss;
 use crate::mig;
 use crate::mix::Mix;
 use crate::node::{Ask, Booking, Entry, FreeCapacity, Hold, NodeFacts, Part, Pos};
+use crate::order::Order;
 use crate::power::Meter;
 use crate::scores::Scores;
 use crate::windows::ReservedNodes;
@@ -52,6 +53,8 @@ pub(crate) struct Class {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Domain {
     pub(crate) path: Arc<str>,
+    /// The number of its path among those of the domains.
+    pub(crate) order: u64,
     pub(crate) nodes: BTreeSet<Pos>,
     /// Open nodes by SKU and number of whole free GPUs.
     hist: Vec<(u16, Vec<u32>)>,
@@ -90,9 +93,10 @@ impl Domain {
         }
     }
 
-    /// Without entries that say nothing: for comparison.
+    /// Without entries that say nothing and without numbers, which depend on who came first: for
+    /// comparison.
     fn tidy(&self) -> Domain {
-        let mut d = self.clone();
+        let mut d = Domain { order: 0, nodes: BTreeSet::new(), ..self.clone() };
         for (_, h) in &mut d.hist {
             while h.last() == Some(&0) {
                 h.pop();
@@ -123,6 +127,10 @@ pub struct Fleet {
     /// Numbers of nodes that are gone.
     vacant: BTreeSet<u32>,
     by_name: BTreeMap<NodeName, u32>,
+    /// Paths of the nodes, and their numbers.
+    paths: Order,
+    /// Paths of the domains of all levels, and their numbers.
+    domain_paths: Order,
     pub(crate) domain_ids: BTreeMap<(Level, Arc<str>), u32>,
     pub(crate) domains: Vec<Domain>,
     /// Largest domain of each level, in nodes: an upper bound.
@@ -130,8 +138,8 @@ pub struct Fleet {
     /// Open nodes by state.
     pub(crate) classes: BTreeMap<Arc<Class>, BTreeSet<Pos>>,
     pub(crate) scores: Scores,
-    /// Leaves by the number of empty nodes in them.
-    pub(crate) leaves: BTreeSet<(u32, Arc<str>, u32)>,
+    /// Leaves by the number of empty nodes in them, then by path.
+    pub(crate) leaves: BTreeSet<(u32, u64, u32)>,
     /// When something on a node ends, and how many things do at that moment.
     pub(crate) ends: BTreeMap<(Time, u32), u32>,
     pub(crate) kept: BTreeMap<JobId, CapacityReservation>,
@@ -307,13 +315,18 @@ impl Fleet {
         });
         let old = self.unlink(ix);
         let sku = self.intern_sku(&facts.sku);
-        let path = facts.location.path(&facts.name, Level::Node).join("/");
+        let path: Arc<str> = facts.location.path(&facts.name, Level::Node).join("/").into();
+        if let Some(old) = old.as_ref().filter(|old| old.path != path) {
+            self.paths.remove(&old.path);
+        }
+        let order = self.number(&path);
         let mut domains = [0; 6];
         for (i, level) in DOMAIN_LEVELS.into_iter().enumerate() {
             domains[i] = self.domain_id(level, &facts);
         }
         let mut e = Entry {
-            pos: Pos { key: path.into(), ix },
+            path,
+            pos: Pos { order, ix },
             sku,
             domains,
             room: FreeCapacity::of(&facts),
@@ -344,9 +357,44 @@ impl Fleet {
             return *id;
         }
         let id = u32::try_from(self.domains.len()).unwrap_or(u32::MAX);
-        self.domains.push(Domain { path: path.clone(), ..Domain::default() });
+        let (order, moved) = self.domain_paths.insert(&path);
+        self.domains.push(Domain { path: path.clone(), order, ..Domain::default() });
         self.domain_ids.insert((level, path), id);
+        if moved {
+            self.renumber_domains();
+        }
         id
+    }
+
+    /// The number of a node's path. The node itself is not in the index meanwhile.
+    fn number(&mut self, path: &Arc<str>) -> u64 {
+        let (order, moved) = self.paths.insert(path);
+        if moved {
+            self.renumber_nodes();
+        }
+        order
+    }
+
+    /// Takes over new numbers of the nodes. Their order is as before.
+    fn renumber_nodes(&mut self) {
+        for e in self.nodes.iter_mut().flatten() {
+            e.pos.order = self.paths.get(&e.path).unwrap_or(e.pos.order);
+        }
+        let nodes = &self.nodes;
+        let now = |p: &Pos| nodes[p.ix as usize].as_ref().map_or(*p, |e| e.pos);
+        let domains = self.domains.iter_mut().map(|d| &mut d.nodes);
+        for set in self.classes.values_mut().chain(domains).chain([&mut self.booked]) {
+            *set = set.iter().map(now).collect();
+        }
+    }
+
+    /// Takes over new numbers of the domains. Their order is as before.
+    fn renumber_domains(&mut self) {
+        for d in &mut self.domains {
+            d.order = self.domain_paths.get(&d.path).unwrap_or(d.order);
+        }
+        let order = |id: u32| self.domains[id as usize].order;
+        self.leaves = self.leaves.iter().map(|(n, _, id)| (*n, order(*id), *id)).collect();
     }
 
     /// Domains of a level, by path.
@@ -369,6 +417,7 @@ impl Fleet {
         if let Some(ix) = self.by_name.remove(node) {
             self.vacant.insert(ix);
             if let Some(e) = self.unlink(ix) {
+                self.paths.remove(&e.path);
                 let gone = |b: &Booking| (b.job, Loss::OutOfService(node.clone()));
                 self.broken.extend(e.book.iter().map(gone));
                 for h in &e.holds {
@@ -495,7 +544,7 @@ impl Fleet {
                 memory: a.memory,
                 class,
             });
-            self.booked.insert(e.pos.clone());
+            self.booked.insert(e.pos);
             if !e.serving() {
                 self.broken.insert(job, Loss::OutOfService(e.facts.name.clone()));
             } else if !e.capable(a) {
@@ -587,7 +636,7 @@ impl Fleet {
     fn recount(&mut self, ix: u32, s: &Stamp, up: bool) {
         let Some(class) = &s.class else { return };
         let Some(e) = self.nodes[ix as usize].as_ref() else { return };
-        let (pos, sku, domains) = (e.pos.clone(), e.sku, e.domains);
+        let (pos, sku, domains) = (e.pos, e.sku, e.domains);
         if up {
             if let Some(set) = self.classes.get_mut(class) {
                 set.insert(pos);
@@ -613,10 +662,10 @@ impl Fleet {
         }
         let is = self.domains[leaf as usize].empty;
         if was != is {
-            let path = self.domains[leaf as usize].path.clone();
-            self.leaves.remove(&(was, path.clone(), leaf));
+            let order = self.domains[leaf as usize].order;
+            self.leaves.remove(&(was, order, leaf));
             if is > 0 {
-                self.leaves.insert((is, path, leaf));
+                self.leaves.insert((is, order, leaf));
             }
         }
     }
@@ -638,16 +687,16 @@ impl Fleet {
 
     fn link(&mut self, ix: u32) {
         let Some(e) = self.nodes[ix as usize].as_ref() else { return };
-        let (pos, domains) = (e.pos.clone(), e.domains);
+        let (pos, domains) = (e.pos, e.domains);
         if e.facts.avoided {
             self.avoided.insert(ix);
         }
         if !e.book.is_empty() {
-            self.booked.insert(pos.clone());
+            self.booked.insert(pos);
         }
         for (i, id) in domains.into_iter().enumerate() {
             let d = &mut self.domains[id as usize];
-            d.nodes.insert(pos.clone());
+            d.nodes.insert(pos);
             self.largest[i] = self.largest[i].max(d.nodes.len());
         }
         self.meter_in(ix);
@@ -685,23 +734,44 @@ impl Fleet {
                 return false;
             }
         }
-        let domains = |f: &Fleet| -> BTreeMap<(Level, Arc<str>), Domain> {
-            let all =
-                f.domain_ids.iter().map(|(k, id)| (k.clone(), f.domains[*id as usize].tidy()));
-            all.filter(|(_, d)| !d.nodes.is_empty()).collect()
+        // By path, since numbers differ with the order in which nodes joined.
+        let paths = |f: &Fleet, set: &BTreeSet<Pos>| -> Vec<Arc<str>> {
+            set.iter().map(|p| f.entry(p.ix).path.clone()).collect()
         };
-        let leaves = |f: &Fleet| -> BTreeSet<(u32, Arc<str>)> {
-            f.leaves.iter().map(|(n, path, _)| (*n, path.clone())).collect()
+        let classes = |f: &Fleet| -> Vec<(Arc<Class>, Vec<Arc<str>>)> {
+            f.classes.iter().map(|(class, set)| (class.clone(), paths(f, set))).collect()
+        };
+        let domains = |f: &Fleet| -> Vec<(Level, Domain, Vec<Arc<str>>)> {
+            let all = f.domain_ids.iter().map(|((l, _), id)| (*l, &f.domains[*id as usize]));
+            let used = all.filter(|(_, d)| !d.nodes.is_empty());
+            used.map(|(l, d)| (l, d.tidy(), paths(f, &d.nodes))).collect()
+        };
+        let leaves = |f: &Fleet| -> Vec<(u32, Arc<str>)> {
+            f.leaves.iter().map(|(n, _, id)| (*n, f.domains[*id as usize].path.clone())).collect()
         };
         let ends = |f: &Fleet| -> BTreeMap<(Time, NodeName), u32> {
             let name = |ix: u32| f.entry(ix).facts.name.clone();
             f.ends.iter().map(|((t, ix), n)| ((*t, name(*ix)), *n)).collect()
         };
-        fresh.classes == self.classes
+        self.in_path_order()
+            && classes(&fresh) == classes(self)
             && domains(&fresh) == domains(self)
             && leaves(&fresh) == leaves(self)
             && ends(&fresh) == ends(self)
             && fresh.meter == self.meter
+    }
+
+    /// Does every position, wherever it is written down, follow the order of the paths?
+    fn in_path_order(&self) -> bool {
+        let domains = self.domains.iter().map(|d| &d.nodes);
+        let mut all = self.classes.values().chain(domains).chain([&self.booked]).flatten();
+        self.paths.holds()
+            && self.paths.len() == self.len()
+            && self.entries().all(|e| self.paths.get(&e.path) == Some(e.pos.order))
+            && all.all(|p| self.present(p.ix).is_some_and(|e| e.pos == *p))
+            && self.domain_paths.holds()
+            && self.domains.iter().all(|d| self.domain_paths.get(&d.path) == Some(d.order))
+            && self.leaves.iter().all(|(_, order, id)| self.domains[*id as usize].order == *order)
     }
 
     /// GPUs that a part of a GPU is kept on.

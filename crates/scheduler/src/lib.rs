@@ -22,6 +22,7 @@ pub mod mig;
 pub mod mix;
 mod never;
 pub mod node;
+mod order;
 mod overrule;
 mod pick;
 pub mod place;

@@ -172,7 +172,7 @@ fn place_one(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
     added.allow(&fleet.meter, e, a);
     Ok(Placed {
         slots: vec![s],
-        domain: e.pos.key.to_string(),
+        domain: e.path.to_string(),
         level: Level::Node,
         fabric: Fabric::Nvlink,
         cap_watts: fleet.cap(&added, e),
@@ -236,7 +236,7 @@ pub(crate) fn build(
     domain: String,
     added: &Added,
 ) -> Placed {
-    chosen.sort_by(|a, b| (a.0, &fleet.entry(a.1).pos).cmp(&(b.0, &fleet.entry(b.1).pos)));
+    chosen.sort_by_key(|(gi, ix)| (*gi, fleet.entry(*ix).pos));
     // The same GPUs on every node, if they are free everywhere: rank r of each node then sits on
     // the same rail.
     let common = chosen
@@ -310,7 +310,7 @@ pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Pl
     let domain = nodes.first().map_or_else(String::new, |ix| {
         let e = fleet.entry(*ix);
         match level {
-            Level::Node => e.pos.key.to_string(),
+            Level::Node => e.path.to_string(),
             l => fleet.domain_of(e, l).path.to_string(),
         }
     });
@@ -373,7 +373,7 @@ impl Fleet {
             let d = &self.domains[*id as usize];
             let Some(first) = d.nodes.first() else { continue };
             let found = members
-                .range(first.clone()..)
+                .range(*first..)
                 .map(|p| self.entry(p.ix))
                 .take_while(|e| e.domains[leaf] == *id)
                 .find(|e| good(e));

@@ -415,7 +415,7 @@ fn in_domain(
     let marginal = |set: &[JobId], gone: &BTreeSet<JobId>| -> u128 {
         set.iter().filter(|j| !gone.contains(j)).map(|j| able.get(j).map_or(0, |c| c.cost)).sum()
     };
-    let pos = |ix: &u32| c.fleet.entry(*ix).pos.clone();
+    let pos = |ix: &u32| c.fleet.entry(*ix).pos;
     let mut heap: BinaryHeap<Reverse<(u128, Pos)>> =
         sets.iter().map(|(ix, s)| Reverse((marginal(s, &gone), pos(ix)))).collect();
     let mut chosen: BTreeSet<u32> = BTreeSet::new();
@@ -454,10 +454,10 @@ fn in_pieces(
     need: usize,
     size: usize,
 ) -> Option<(BTreeSet<u32>, BTreeSet<JobId>)> {
-    let mut left: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    let mut left: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     for ix in sets.keys() {
         let domain = c.fleet.entry(*ix).domains[0];
-        left.entry(&c.fleet.domains[domain as usize].path).or_default().push(*ix);
+        left.entry(c.fleet.domains[domain as usize].order).or_default().push(*ix);
     }
     let cost = |jobs: &BTreeSet<JobId>, gone: &BTreeSet<JobId>| -> u128 {
         jobs.difference(gone).map(|j| able.get(j).map_or(0, |c| c.cost)).sum()
@@ -465,20 +465,20 @@ fn in_pieces(
     let mut chosen = BTreeSet::new();
     let mut gone: BTreeSet<JobId> = BTreeSet::new();
     while chosen.len() < need {
-        let mut best: Option<(u128, &str, Vec<u32>)> = None;
+        let mut best: Option<(u128, u64, Vec<u32>)> = None;
         for (domain, nodes) in left.iter().filter(|(_, n)| n.len() >= size) {
             let own = |ix: &u32| sets[ix].iter().copied().collect::<BTreeSet<JobId>>();
             let mut by: Vec<u32> = nodes.clone();
-            by.sort_by_cached_key(|ix| (cost(&own(ix), &gone), c.fleet.entry(*ix).pos.clone()));
+            by.sort_by_cached_key(|ix| (cost(&own(ix), &gone), c.fleet.entry(*ix).pos));
             by.truncate(size);
             let all = by.iter().flat_map(own).collect();
             let here = cost(&all, &gone);
             if best.as_ref().is_none_or(|(least, ..)| here < *least) {
-                best = Some((here, domain, by));
+                best = Some((here, *domain, by));
             }
         }
         let (_, domain, piece) = best?;
-        if let Some(nodes) = left.get_mut(domain) {
+        if let Some(nodes) = left.get_mut(&domain) {
             nodes.retain(|ix| !piece.contains(ix));
         }
         gone.extend(piece.iter().flat_map(|ix| sets[ix].iter().copied()));
@@ -519,7 +519,7 @@ fn prune(
     chosen.retain(|ix| usable.contains(ix));
     let missing = need - chosen.len();
     let mut more: Vec<u32> = usable.iter().copied().filter(|ix| !chosen.contains(ix)).collect();
-    more.sort_by_cached_key(|ix| f.entry(*ix).pos.clone());
+    more.sort_by_key(|ix| f.entry(*ix).pos);
     chosen.extend(more.into_iter().take(missing));
 }
 
@@ -552,7 +552,7 @@ fn finish(
         }
     }
     let mut nodes: Vec<u32> = chosen.into_iter().collect();
-    nodes.sort_by_key(|ix| c.fleet.entry(*ix).pos.clone());
+    nodes.sort_by_key(|ix| c.fleet.entry(*ix).pos);
     PreemptionPlan { victims, shrinks, nodes, cost, coming, coming_by }
 }
 

@@ -354,7 +354,7 @@ pub(crate) fn gathered(f: &Fleet, q: &Query<'_>) -> Option<Vec<u32>> {
     let need = a.nodes as usize;
     let key = |e: &Entry| {
         let busy = !f.free_until(e, a, q.who, q.now, q.end);
-        (busy, std::cmp::Reverse(e.free_gpus()), e.pos.clone())
+        (busy, std::cmp::Reverse(e.free_gpus()), e.pos)
     };
     let mut best: Option<(usize, Vec<u32>)> = None;
     let mut consider = |nodes: &mut dyn Iterator<Item = &Entry>| {
@@ -453,7 +453,7 @@ pub fn replacements(
                     !spare,
                     e.facts.hazard,
                     e.free_gpus(),
-                    e.pos.clone(),
+                    e.pos,
                 )
             })?;
         used.insert(best.facts.name.clone());

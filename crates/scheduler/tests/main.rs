@@ -13,6 +13,7 @@ mod common;
 mod explaining;
 mod forecasts;
 mod lives;
+mod order;
 mod parts;
 mod placement;
 mod reserved_starts;
