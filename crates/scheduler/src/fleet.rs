@@ -2,6 +2,7 @@
 //! time to come. Every change costs what changes.
 
 use crate::broken::Loss;
+use crate::domain::{Domain, LevelIndex};
 use crate::mig;
 use crate::mix::Mix;
 use crate::node::{Ask, Booking, Entry, FreeCapacity, Hold, NodeFacts, Part, Pos};
@@ -49,65 +50,6 @@ pub(crate) struct Class {
     pub(crate) hazard: u32,
 }
 
-/// Nodes of one domain, counted by how many whole GPUs they have free.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Domain {
-    pub(crate) path: Arc<str>,
-    /// The number of its path among those of the domains.
-    pub(crate) order: u64,
-    pub(crate) nodes: BTreeSet<Pos>,
-    /// Open nodes by SKU and number of whole free GPUs.
-    hist: Vec<(u16, Vec<u32>)>,
-    pub(crate) free_gpus: u64,
-    /// Open nodes on which nothing runs.
-    pub(crate) empty: u32,
-}
-
-impl Domain {
-    /// Open nodes of these SKUs with at least so many whole free GPUs: an upper bound for what
-    /// fits.
-    pub(crate) fn with_free(&self, skus: u64, gpus: u32) -> u32 {
-        self.hist
-            .iter()
-            .filter(|(s, _)| skus >> s & 1 == 1)
-            .flat_map(|(_, h)| h.iter().skip(gpus as usize))
-            .sum()
-    }
-
-    fn count(&mut self, sku: u16, free: u32, up: bool) {
-        let i = self.hist.iter().position(|(s, _)| *s == sku).unwrap_or_else(|| {
-            self.hist.push((sku, Vec::new()));
-            self.hist.len() - 1
-        });
-        let h = &mut self.hist[i].1;
-        let free = free as usize;
-        if h.len() <= free {
-            h.resize(free + 1, 0);
-        }
-        if up {
-            h[free] += 1;
-            self.free_gpus += free as u64;
-        } else {
-            h[free] -= 1;
-            self.free_gpus -= free as u64;
-        }
-    }
-
-    /// Without entries that say nothing and without numbers, which depend on who came first: for
-    /// comparison.
-    fn tidy(&self) -> Domain {
-        let mut d = Domain { order: 0, nodes: BTreeSet::new(), ..self.clone() };
-        for (_, h) in &mut d.hist {
-            while h.last() == Some(&0) {
-                h.pop();
-            }
-        }
-        d.hist.retain(|(_, h)| !h.is_empty());
-        d.hist.sort();
-        d
-    }
-}
-
 /// Room that is kept for a waiting job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CapacityReservation {
@@ -133,6 +75,8 @@ pub struct Fleet {
     domain_paths: Order,
     pub(crate) domain_ids: BTreeMap<(Level, Arc<str>), u32>,
     pub(crate) domains: Vec<Domain>,
+    /// What is free in the domains of each level of [`DOMAIN_LEVELS`].
+    pub(crate) free_by_level: [LevelIndex; 6],
     /// Largest domain of each level, in nodes: an upper bound.
     pub(crate) largest: [usize; 6],
     /// Open nodes by state.
@@ -358,7 +302,8 @@ impl Fleet {
         }
         let id = u32::try_from(self.domains.len()).unwrap_or(u32::MAX);
         let (order, moved) = self.domain_paths.insert(&path);
-        self.domains.push(Domain { path: path.clone(), order, ..Domain::default() });
+        let place = self.free_by_level[level_ix(level)].push(id, order);
+        self.domains.push(Domain::new(path.clone(), order, place));
         self.domain_ids.insert((level, path), id);
         if moved {
             self.renumber_domains();
@@ -392,6 +337,9 @@ impl Fleet {
     fn renumber_domains(&mut self) {
         for d in &mut self.domains {
             d.order = self.domain_paths.get(&d.path).unwrap_or(d.order);
+        }
+        for level in &mut self.free_by_level {
+            level.renumber(&self.domains);
         }
         let order = |id: u32| self.domains[id as usize].order;
         self.leaves = self.leaves.iter().map(|(n, _, id)| (*n, order(*id), *id)).collect();
@@ -653,9 +601,10 @@ impl Fleet {
         }
         let leaf = domains[level_ix(Level::Leaf)];
         let was = self.domains[leaf as usize].empty;
-        for id in domains {
+        for (level, id) in self.free_by_level.iter_mut().zip(domains) {
             let d = &mut self.domains[id as usize];
             d.count(sku, s.free, up);
+            level.set_free(d.place, d.free_gpus);
             if s.empty {
                 d.empty = if up { d.empty + 1 } else { d.empty - 1 };
             }
@@ -772,6 +721,7 @@ impl Fleet {
             && self.domain_paths.holds()
             && self.domains.iter().all(|d| self.domain_paths.get(&d.path) == Some(d.order))
             && self.leaves.iter().all(|(_, order, id)| self.domains[*id as usize].order == *order)
+            && self.free_by_level.iter().all(|level| level.agrees(&self.domains))
     }
 
     /// GPUs that a part of a GPU is kept on.

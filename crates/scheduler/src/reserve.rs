@@ -206,11 +206,14 @@ impl Cycle<'_> {
         let going: Vec<JobId> = self.out.victims.iter().map(|v| v.job).collect();
         let out = (&self.busy, &going[..]);
         let beside = find_preemption(self.c, w, q, self.policy, out);
-        let above = self.c.fleet.overruled_by(w.priority);
-        if above.is_none() {
+        let Some(above) = self.c.fleet.overruled_by(w.priority) else { return beside };
+        // Less than nothing is not lost, and without such a start on a node that would do there is
+        // no other way.
+        let free = beside.as_ref().is_some_and(|b| b.cost == 0);
+        if free || !self.c.fleet.any_booked_below(above, &q.asks) {
             return beside;
         }
-        q.who.above = above;
+        q.who.above = Some(above);
         let alone = find_preemption(self.c, w, q, self.policy, out);
         let less = |a: &PreemptionPlan| beside.as_ref().is_none_or(|b| a.cost < b.cost);
         if let Some(alone) = alone.filter(less) {
