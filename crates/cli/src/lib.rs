@@ -2,9 +2,9 @@
 
 mod args;
 mod cmd;
-mod complaint;
 mod dispatch;
 mod overview;
+mod usage_error;
 
 use clap::FromArgMatches;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ pub fn main() -> ExitCode {
     let typed = tree.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|e| {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         tree.build();
-        complaint::reword(e, &tree, &words.collect::<Vec<_>>()).exit()
+        usage_error::reword(e, &tree, &words.collect::<Vec<_>>()).exit()
     });
     let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|e| e.exit());
     let terminal = muster_terminal::output::is_terminal_err();

@@ -10,6 +10,7 @@
 mod broken;
 mod claims;
 pub mod cluster;
+mod cycle_cache;
 pub mod defrag;
 mod domain;
 pub mod explain;
@@ -19,7 +20,6 @@ pub mod forecast;
 mod frag;
 pub mod history;
 mod leaving;
-mod memo;
 pub mod mig;
 pub mod mix;
 mod never;

@@ -10,13 +10,13 @@
 
 mod claims;
 mod common;
+mod determinism;
 mod explaining;
 mod forecasts;
-mod lives;
 mod order;
 mod parts;
 mod placement;
+mod random_histories;
 mod reserved_starts;
-mod same;
 mod tiny;
 mod waiting;
