@@ -1,7 +1,8 @@
 //! Why a job waits, from the predicates that decided it, and what would start it sooner.
 
 use crate::cluster::Cluster;
-use crate::fleet::{Domain, Fleet};
+use crate::domain::Domain;
+use crate::fleet::Fleet;
 use crate::never::{self, Unmet};
 use crate::node::{Ask, Block, Entry};
 use crate::place::{Placed, Query, place};

@@ -2,9 +2,11 @@
 //! time to come. Every change costs what changes.
 
 use crate::broken::Loss;
+use crate::domain::{Domain, LevelIndex};
 use crate::mig;
 use crate::mix::Mix;
 use crate::node::{Ask, Booking, Entry, FreeCapacity, Hold, NodeFacts, Part, Pos};
+use crate::order::Order;
 use crate::power::Meter;
 use crate::scores::Scores;
 use crate::windows::ReservedNodes;
@@ -48,62 +50,6 @@ pub(crate) struct Class {
     pub(crate) hazard: u32,
 }
 
-/// Nodes of one domain, counted by how many whole GPUs they have free.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Domain {
-    pub(crate) path: Arc<str>,
-    pub(crate) nodes: BTreeSet<Pos>,
-    /// Open nodes by SKU and number of whole free GPUs.
-    hist: Vec<(u16, Vec<u32>)>,
-    pub(crate) free_gpus: u64,
-    /// Open nodes on which nothing runs.
-    pub(crate) empty: u32,
-}
-
-impl Domain {
-    /// Open nodes of these SKUs with at least so many whole free GPUs: an upper bound for what
-    /// fits.
-    pub(crate) fn with_free(&self, skus: u64, gpus: u32) -> u32 {
-        self.hist
-            .iter()
-            .filter(|(s, _)| skus >> s & 1 == 1)
-            .flat_map(|(_, h)| h.iter().skip(gpus as usize))
-            .sum()
-    }
-
-    fn count(&mut self, sku: u16, free: u32, up: bool) {
-        let i = self.hist.iter().position(|(s, _)| *s == sku).unwrap_or_else(|| {
-            self.hist.push((sku, Vec::new()));
-            self.hist.len() - 1
-        });
-        let h = &mut self.hist[i].1;
-        let free = free as usize;
-        if h.len() <= free {
-            h.resize(free + 1, 0);
-        }
-        if up {
-            h[free] += 1;
-            self.free_gpus += free as u64;
-        } else {
-            h[free] -= 1;
-            self.free_gpus -= free as u64;
-        }
-    }
-
-    /// Without entries that say nothing: for comparison.
-    fn tidy(&self) -> Domain {
-        let mut d = self.clone();
-        for (_, h) in &mut d.hist {
-            while h.last() == Some(&0) {
-                h.pop();
-            }
-        }
-        d.hist.retain(|(_, h)| !h.is_empty());
-        d.hist.sort();
-        d
-    }
-}
-
 /// Room that is kept for a waiting job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CapacityReservation {
@@ -123,15 +69,21 @@ pub struct Fleet {
     /// Numbers of nodes that are gone.
     vacant: BTreeSet<u32>,
     by_name: BTreeMap<NodeName, u32>,
+    /// Paths of the nodes, and their numbers.
+    paths: Order,
+    /// Paths of the domains of all levels, and their numbers.
+    domain_paths: Order,
     pub(crate) domain_ids: BTreeMap<(Level, Arc<str>), u32>,
     pub(crate) domains: Vec<Domain>,
+    /// What is free in the domains of each level of [`DOMAIN_LEVELS`].
+    pub(crate) free_by_level: [LevelIndex; 6],
     /// Largest domain of each level, in nodes: an upper bound.
     pub(crate) largest: [usize; 6],
     /// Open nodes by state.
     pub(crate) classes: BTreeMap<Arc<Class>, BTreeSet<Pos>>,
     pub(crate) scores: Scores,
-    /// Leaves by the number of empty nodes in them.
-    pub(crate) leaves: BTreeSet<(u32, Arc<str>, u32)>,
+    /// Leaves by the number of empty nodes in them, then by path.
+    pub(crate) leaves: BTreeSet<(u32, u64, u32)>,
     /// When something on a node ends, and how many things do at that moment.
     pub(crate) ends: BTreeMap<(Time, u32), u32>,
     pub(crate) kept: BTreeMap<JobId, CapacityReservation>,
@@ -307,13 +259,18 @@ impl Fleet {
         });
         let old = self.unlink(ix);
         let sku = self.intern_sku(&facts.sku);
-        let path = facts.location.path(&facts.name, Level::Node).join("/");
+        let path: Arc<str> = facts.location.path(&facts.name, Level::Node).join("/").into();
+        if let Some(old) = old.as_ref().filter(|old| old.path != path) {
+            self.paths.remove(&old.path);
+        }
+        let order = self.number(&path);
         let mut domains = [0; 6];
         for (i, level) in DOMAIN_LEVELS.into_iter().enumerate() {
             domains[i] = self.domain_id(level, &facts);
         }
         let mut e = Entry {
-            pos: Pos { key: path.into(), ix },
+            path,
+            pos: Pos { order, ix },
             sku,
             domains,
             room: FreeCapacity::of(&facts),
@@ -344,9 +301,48 @@ impl Fleet {
             return *id;
         }
         let id = u32::try_from(self.domains.len()).unwrap_or(u32::MAX);
-        self.domains.push(Domain { path: path.clone(), ..Domain::default() });
+        let (order, moved) = self.domain_paths.insert(&path);
+        let place = self.free_by_level[level_ix(level)].push(id, order);
+        self.domains.push(Domain::new(path.clone(), order, place));
         self.domain_ids.insert((level, path), id);
+        if moved {
+            self.renumber_domains();
+        }
         id
+    }
+
+    /// The number of a node's path. The node itself is not in the index meanwhile.
+    fn number(&mut self, path: &Arc<str>) -> u64 {
+        let (order, moved) = self.paths.insert(path);
+        if moved {
+            self.renumber_nodes();
+        }
+        order
+    }
+
+    /// Takes over new numbers of the nodes. Their order is as before.
+    fn renumber_nodes(&mut self) {
+        for e in self.nodes.iter_mut().flatten() {
+            e.pos.order = self.paths.get(&e.path).unwrap_or(e.pos.order);
+        }
+        let nodes = &self.nodes;
+        let now = |p: &Pos| nodes[p.ix as usize].as_ref().map_or(*p, |e| e.pos);
+        let domains = self.domains.iter_mut().map(|d| &mut d.nodes);
+        for set in self.classes.values_mut().chain(domains).chain([&mut self.booked]) {
+            *set = set.iter().map(now).collect();
+        }
+    }
+
+    /// Takes over new numbers of the domains. Their order is as before.
+    fn renumber_domains(&mut self) {
+        for d in &mut self.domains {
+            d.order = self.domain_paths.get(&d.path).unwrap_or(d.order);
+        }
+        for level in &mut self.free_by_level {
+            level.renumber(&self.domains);
+        }
+        let order = |id: u32| self.domains[id as usize].order;
+        self.leaves = self.leaves.iter().map(|(n, _, id)| (*n, order(*id), *id)).collect();
     }
 
     /// Domains of a level, by path.
@@ -369,6 +365,7 @@ impl Fleet {
         if let Some(ix) = self.by_name.remove(node) {
             self.vacant.insert(ix);
             if let Some(e) = self.unlink(ix) {
+                self.paths.remove(&e.path);
                 let gone = |b: &Booking| (b.job, Loss::OutOfService(node.clone()));
                 self.broken.extend(e.book.iter().map(gone));
                 for h in &e.holds {
@@ -495,7 +492,7 @@ impl Fleet {
                 memory: a.memory,
                 class,
             });
-            self.booked.insert(e.pos.clone());
+            self.booked.insert(e.pos);
             if !e.serving() {
                 self.broken.insert(job, Loss::OutOfService(e.facts.name.clone()));
             } else if !e.capable(a) {
@@ -587,7 +584,7 @@ impl Fleet {
     fn recount(&mut self, ix: u32, s: &Stamp, up: bool) {
         let Some(class) = &s.class else { return };
         let Some(e) = self.nodes[ix as usize].as_ref() else { return };
-        let (pos, sku, domains) = (e.pos.clone(), e.sku, e.domains);
+        let (pos, sku, domains) = (e.pos, e.sku, e.domains);
         if up {
             if let Some(set) = self.classes.get_mut(class) {
                 set.insert(pos);
@@ -604,19 +601,20 @@ impl Fleet {
         }
         let leaf = domains[level_ix(Level::Leaf)];
         let was = self.domains[leaf as usize].empty;
-        for id in domains {
+        for (level, id) in self.free_by_level.iter_mut().zip(domains) {
             let d = &mut self.domains[id as usize];
             d.count(sku, s.free, up);
+            level.set_free(d.place, d.free_gpus);
             if s.empty {
                 d.empty = if up { d.empty + 1 } else { d.empty - 1 };
             }
         }
         let is = self.domains[leaf as usize].empty;
         if was != is {
-            let path = self.domains[leaf as usize].path.clone();
-            self.leaves.remove(&(was, path.clone(), leaf));
+            let order = self.domains[leaf as usize].order;
+            self.leaves.remove(&(was, order, leaf));
             if is > 0 {
-                self.leaves.insert((is, path, leaf));
+                self.leaves.insert((is, order, leaf));
             }
         }
     }
@@ -638,16 +636,16 @@ impl Fleet {
 
     fn link(&mut self, ix: u32) {
         let Some(e) = self.nodes[ix as usize].as_ref() else { return };
-        let (pos, domains) = (e.pos.clone(), e.domains);
+        let (pos, domains) = (e.pos, e.domains);
         if e.facts.avoided {
             self.avoided.insert(ix);
         }
         if !e.book.is_empty() {
-            self.booked.insert(pos.clone());
+            self.booked.insert(pos);
         }
         for (i, id) in domains.into_iter().enumerate() {
             let d = &mut self.domains[id as usize];
-            d.nodes.insert(pos.clone());
+            d.nodes.insert(pos);
             self.largest[i] = self.largest[i].max(d.nodes.len());
         }
         self.meter_in(ix);
@@ -685,23 +683,45 @@ impl Fleet {
                 return false;
             }
         }
-        let domains = |f: &Fleet| -> BTreeMap<(Level, Arc<str>), Domain> {
-            let all =
-                f.domain_ids.iter().map(|(k, id)| (k.clone(), f.domains[*id as usize].tidy()));
-            all.filter(|(_, d)| !d.nodes.is_empty()).collect()
+        // By path, since numbers differ with the order in which nodes joined.
+        let paths = |f: &Fleet, set: &BTreeSet<Pos>| -> Vec<Arc<str>> {
+            set.iter().map(|p| f.entry(p.ix).path.clone()).collect()
         };
-        let leaves = |f: &Fleet| -> BTreeSet<(u32, Arc<str>)> {
-            f.leaves.iter().map(|(n, path, _)| (*n, path.clone())).collect()
+        let classes = |f: &Fleet| -> Vec<(Arc<Class>, Vec<Arc<str>>)> {
+            f.classes.iter().map(|(class, set)| (class.clone(), paths(f, set))).collect()
+        };
+        let domains = |f: &Fleet| -> Vec<(Level, Domain, Vec<Arc<str>>)> {
+            let all = f.domain_ids.iter().map(|((l, _), id)| (*l, &f.domains[*id as usize]));
+            let used = all.filter(|(_, d)| !d.nodes.is_empty());
+            used.map(|(l, d)| (l, d.tidy(), paths(f, &d.nodes))).collect()
+        };
+        let leaves = |f: &Fleet| -> Vec<(u32, Arc<str>)> {
+            f.leaves.iter().map(|(n, _, id)| (*n, f.domains[*id as usize].path.clone())).collect()
         };
         let ends = |f: &Fleet| -> BTreeMap<(Time, NodeName), u32> {
             let name = |ix: u32| f.entry(ix).facts.name.clone();
             f.ends.iter().map(|((t, ix), n)| ((*t, name(*ix)), *n)).collect()
         };
-        fresh.classes == self.classes
+        self.in_path_order()
+            && classes(&fresh) == classes(self)
             && domains(&fresh) == domains(self)
             && leaves(&fresh) == leaves(self)
             && ends(&fresh) == ends(self)
             && fresh.meter == self.meter
+    }
+
+    /// Does every position, wherever it is written down, follow the order of the paths?
+    fn in_path_order(&self) -> bool {
+        let domains = self.domains.iter().map(|d| &d.nodes);
+        let mut all = self.classes.values().chain(domains).chain([&self.booked]).flatten();
+        self.paths.holds()
+            && self.paths.len() == self.len()
+            && self.entries().all(|e| self.paths.get(&e.path) == Some(e.pos.order))
+            && all.all(|p| self.present(p.ix).is_some_and(|e| e.pos == *p))
+            && self.domain_paths.holds()
+            && self.domains.iter().all(|d| self.domain_paths.get(&d.path) == Some(d.order))
+            && self.leaves.iter().all(|(_, order, id)| self.domains[*id as usize].order == *order)
+            && self.free_by_level.iter().all(|level| level.agrees(&self.domains))
     }
 
     /// GPUs that a part of a GPU is kept on.

@@ -142,27 +142,11 @@ impl NodeFacts {
 
 /// A node's position in the order of the topology. Two nodes next to each other in this order
 /// are near each other in the fabric, so ranks follow it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pos {
-    pub(crate) key: Arc<str>,
+    /// The number of its path: no two nodes have the same.
+    pub(crate) order: u64,
     pub(crate) ix: u32,
-}
-
-impl PartialEq for Pos {
-    fn eq(&self, o: &Pos) -> bool {
-        self.key == o.key
-    }
-}
-impl Eq for Pos {}
-impl PartialOrd for Pos {
-    fn partial_cmp(&self, o: &Pos) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(o))
-    }
-}
-impl Ord for Pos {
-    fn cmp(&self, o: &Pos) -> std::cmp::Ordering {
-        self.key.cmp(&o.key)
-    }
 }
 
 /// One node's share of a group, ready to be compared with nodes.
@@ -373,6 +357,8 @@ pub(crate) fn shape(compute: u8, memory: u8) -> Option<mig::Profile> {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) facts: NodeFacts,
+    /// Where it stands, from the region down to its name.
+    pub(crate) path: Arc<str>,
     pub(crate) pos: Pos,
     pub(crate) sku: u16,
     /// Its domain at each level of [`DOMAIN_LEVELS`](crate::fleet::DOMAIN_LEVELS).

@@ -2,7 +2,7 @@
 //! the other fits beside it; where it is in the way it is planned anew, behind the other.
 
 use crate::fleet::Fleet;
-use crate::node::Entry;
+use crate::node::{Ask, Entry};
 use crate::place::{Query, place, place_on};
 use crate::plan::Cycle;
 use crate::queue::QueuePosition;
@@ -26,6 +26,15 @@ impl Fleet {
     /// The class itself, if work of it has reserved starts of lower classes to overrule.
     pub(crate) fn overruled_by(&self, class: Priority) -> Option<Priority> {
         self.yielding.first().filter(|(lowest, _)| *lowest < class).map(|_| class)
+    }
+
+    /// Is a start of a class below this one reserved on a node that could carry a share?
+    pub(crate) fn any_booked_below(&self, class: Priority, asks: &[Ask]) -> bool {
+        self.booked.iter().map(|p| self.entry(p.ix)).any(|e| {
+            e.open()
+                && e.book.iter().any(|b| b.class.is_some_and(|c| c < class))
+                && asks.iter().any(|a| e.capable(a))
+        })
     }
 }
 

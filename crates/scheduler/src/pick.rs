@@ -68,7 +68,7 @@ fn narrow(
         // that large holes stay whole; sound ones first for large gangs.
         by.sort_by_key(|e| {
             let hazard = if q.large { e.facts.hazard } else { 0 };
-            (hazard, e.book.is_empty(), e.free_gpus(), e.pos.clone())
+            (hazard, e.book.is_empty(), e.free_gpus(), e.pos)
         });
         out.extend(by.into_iter().take(n).map(|e| e.pos.ix));
         return;
@@ -192,7 +192,7 @@ fn spread(able: &[&Entry], n: usize, over: Spread) -> Vec<u32> {
         .zip(shares)
         .flat_map(|(g, k)| {
             let mut g = g.clone();
-            g.sort_by_key(|e| (e.free_gpus(), e.pos.clone()));
+            g.sort_by_key(|e| (e.free_gpus(), e.pos));
             g.into_iter().take(k).map(|e| e.pos.ix).collect::<Vec<_>>()
         })
         .collect()

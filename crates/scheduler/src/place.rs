@@ -1,7 +1,8 @@
 //! Finds room for one gang: the narrowest domain that holds it, and there the nodes whose loss
 //! hurts the others least.
 
-use crate::fleet::{DOMAIN_LEVELS, Domain, Fleet, level_ix};
+use crate::domain::Domain;
+use crate::fleet::{DOMAIN_LEVELS, Fleet, level_ix};
 use crate::node::{Ask, Entry, slot};
 use crate::pick::pick;
 use crate::power::Added;
@@ -130,10 +131,12 @@ fn place_among(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
             continue;
         }
         // Best fit: the domain with the least free; the first by name among equals.
-        let mut fit: Vec<&Domain> = fleet.level(level).filter(|d| may_fit(d, q)).collect();
-        fit.sort_by_key(|d| d.free_gpus);
-        for domain in fit {
-            if let Some(placed) = fill(fleet, domain, level, q) {
+        for id in fleet.free_by_level[level_ix(level)].with_at_least(whole_gpus(q)) {
+            let domain = &fleet.domains[id as usize];
+            if !domain.nodes.is_empty()
+                && may_fit(domain, q)
+                && let Some(placed) = fill(fleet, domain, level, q)
+            {
                 return Ok(placed);
             }
         }
@@ -143,9 +146,18 @@ fn place_among(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
 
 /// A cheap test that never says no to a domain that holds the gang.
 pub(crate) fn may_fit(domain: &Domain, q: &Query<'_>) -> bool {
-    let free = |a: &Ask| if a.part.is_some() { 0 } else { a.gpus };
-    q.asks.iter().all(|a| domain.with_free(a.skus, free(a)) >= a.nodes)
-        && domain.free_gpus >= q.asks.iter().map(|a| u64::from(a.nodes * free(a))).sum()
+    q.asks.iter().all(|a| domain.with_free(a.skus, whole(a)) >= a.nodes)
+        && domain.free_gpus >= whole_gpus(q)
+}
+
+/// Whole GPUs that a share takes of a node.
+fn whole(a: &Ask) -> u32 {
+    if a.part.is_some() { 0 } else { a.gpus }
+}
+
+/// Whole GPUs that the gang takes.
+fn whole_gpus(q: &Query<'_>) -> u64 {
+    q.asks.iter().map(|a| u64::from(a.nodes * whole(a))).sum()
 }
 
 /// One node: the kind of node whose choice leaves least that nobody can use, then one in a leaf
@@ -172,7 +184,7 @@ fn place_one(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
     added.allow(&fleet.meter, e, a);
     Ok(Placed {
         slots: vec![s],
-        domain: e.pos.key.to_string(),
+        domain: e.path.to_string(),
         level: Level::Node,
         fabric: Fabric::Nvlink,
         cap_watts: fleet.cap(&added, e),
@@ -236,7 +248,7 @@ pub(crate) fn build(
     domain: String,
     added: &Added,
 ) -> Placed {
-    chosen.sort_by(|a, b| (a.0, &fleet.entry(a.1).pos).cmp(&(b.0, &fleet.entry(b.1).pos)));
+    chosen.sort_by_key(|(gi, ix)| (*gi, fleet.entry(*ix).pos));
     // The same GPUs on every node, if they are free everywhere: rank r of each node then sits on
     // the same rail.
     let common = chosen
@@ -310,7 +322,7 @@ pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Pl
     let domain = nodes.first().map_or_else(String::new, |ix| {
         let e = fleet.entry(*ix);
         match level {
-            Level::Node => e.pos.key.to_string(),
+            Level::Node => e.path.to_string(),
             l => fleet.domain_of(e, l).path.to_string(),
         }
     });
@@ -373,7 +385,7 @@ impl Fleet {
             let d = &self.domains[*id as usize];
             let Some(first) = d.nodes.first() else { continue };
             let found = members
-                .range(first.clone()..)
+                .range(*first..)
                 .map(|p| self.entry(p.ix))
                 .take_while(|e| e.domains[leaf] == *id)
                 .find(|e| good(e));

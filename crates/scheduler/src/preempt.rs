@@ -3,7 +3,8 @@
 
 use crate::cluster::{Cluster, Running};
 use crate::fleet::Fleet;
-use crate::node::{Ask, Entry, Pos};
+use crate::leaving::Search;
+use crate::node::{Ask, Entry};
 use crate::place::{Query, place_on};
 use crate::quota::Ledger;
 use crate::work::{FAR, Work};
@@ -14,8 +15,7 @@ use muster_model::policy::SitePolicy;
 use muster_model::spec::{Priority, Tier};
 use muster_model::topology::Level;
 use muster_model::units::Time;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Room made by others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) struct PreemptionPlan {
     /// GPU-milliseconds lost, in thousandths.
     pub(crate) cost: u128,
     /// On their way out already, for whatever reason: what they give up is used too.
-    coming: Vec<JobId>,
+    pub(crate) coming: Vec<JobId>,
     /// When the last of those is gone at the latest.
     pub(crate) coming_by: Time,
 }
@@ -43,14 +43,14 @@ impl PreemptionPlan {
 
 /// Somebody who could make room.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
+pub(crate) struct Candidate {
     /// GPU-milliseconds lost, in thousandths of a GPU.
-    cost: u128,
-    rank: Option<Rank>,
+    pub(crate) cost: u128,
+    pub(crate) rank: Option<Rank>,
     /// Only slots from here on go (a shrinking gang); all when zero.
-    tail: usize,
+    pub(crate) tail: usize,
     /// It leaves anyway, by then.
-    gone_by: Option<Time>,
+    pub(crate) gone_by: Option<Time>,
 }
 
 impl Candidate {
@@ -274,9 +274,10 @@ fn cheapest(
     able: &BTreeMap<JobId, Candidate>,
 ) -> Option<PreemptionPlan> {
     let f = &c.fleet;
+    let mut search = Search::new(c, q, a, able);
     let mut best: Option<PreemptionPlan> = None;
     let mut consider = |nodes: &mut dyn Iterator<Item = &Entry>| {
-        if let Some(m) = in_domain(c, q, a, able, nodes)
+        if let Some(m) = search.in_domain(nodes)
             && best.as_ref().is_none_or(|b| m.cost < b.cost)
         {
             best = Some(m);
@@ -314,246 +315,6 @@ fn not_borrowing(c: &Cluster, w: &Work, room: &PreemptionPlan) -> BTreeSet<JobId
         ledger.charge(&r.work.project, sku, r.work.tier, r.milli(), false);
     }
     out
-}
-
-/// What must leave a node so that the share fits: the cheapest first. None when even all of it
-/// would not do.
-fn leaving(
-    f: &Fleet,
-    c: &Cluster,
-    q: &Query<'_>,
-    a: &Ask,
-    e: &Entry,
-    able: &BTreeMap<JobId, Candidate>,
-) -> Option<Vec<JobId>> {
-    if !e.open() || !e.capable(a) {
-        return None;
-    }
-    if f.free_until(e, a, q.who, q.now, q.end) {
-        return Some(Vec::new());
-    }
-    let mut here: Vec<(u128, JobId)> = e
-        .holds
-        .iter()
-        .filter_map(|h| {
-            let cand = able.get(&h.job)?;
-            if cand.tail > 0 {
-                // A shrinking gang only gives its last nodes.
-                let r = c.running.get(&h.job)?;
-                let at = r.slots().iter().position(|s| s.node == e.facts.name)?;
-                (at >= cand.tail).then_some(())?;
-            }
-            Some((cand.cost, h.job))
-        })
-        .collect();
-    here.sort_unstable();
-    here.dedup();
-    if e.book.is_empty() && e.reserved.is_empty() && q.who.tier != Tier::Reserved {
-        // Nothing is kept and nothing closes there: only what is free counts.
-        let mut room = e.room.clone();
-        let mut out = Vec::new();
-        for (_, job) in here {
-            for h in e.holds.iter().filter(|h| h.job == job) {
-                room.give(&e.facts, h);
-            }
-            out.push(job);
-            if room.holds(a, (0, 0, 0)) {
-                return Some(out);
-            }
-        }
-        return None;
-    }
-    let fits = |gone: &[JobId]| {
-        let mut without = e.clone();
-        without.holds.retain(|h| !gone.contains(&h.job));
-        without.recount();
-        f.free_until(&without, a, q.who, q.now, q.end)
-    };
-    let mut out = Vec::new();
-    for (_, job) in here {
-        out.push(job);
-        if fits(&out) {
-            // The dear ones made room; the cheap ones before them may not be needed.
-            for job in out.clone().into_iter().rev().skip(1) {
-                let fewer: Vec<JobId> = out.iter().copied().filter(|j| *j != job).collect();
-                if fits(&fewer) {
-                    out = fewer;
-                }
-            }
-            return Some(out);
-        }
-    }
-    None
-}
-
-fn in_domain(
-    c: &Cluster,
-    q: &Query<'_>,
-    a: &Ask,
-    able: &BTreeMap<JobId, Candidate>,
-    nodes: &mut dyn Iterator<Item = &Entry>,
-) -> Option<PreemptionPlan> {
-    let need = a.nodes as usize;
-    let mut sets: BTreeMap<u32, Vec<JobId>> = BTreeMap::new();
-    let mut by_job: BTreeMap<JobId, Vec<u32>> = BTreeMap::new();
-    for e in nodes {
-        if let Some(set) = leaving(&c.fleet, c, q, a, e, able) {
-            for j in &set {
-                by_job.entry(*j).or_default().push(e.pos.ix);
-            }
-            sets.insert(e.pos.ix, set);
-        }
-    }
-    if sets.len() < need {
-        return None;
-    }
-    if let Some(size) = q.demand.segment {
-        let (chosen, gone) = in_pieces(c, able, &sets, need, size as usize)?;
-        return Some(finish(c, able, &gone, chosen, &sets));
-    }
-    let mut gone: BTreeSet<JobId> = BTreeSet::new();
-    let marginal = |set: &[JobId], gone: &BTreeSet<JobId>| -> u128 {
-        set.iter().filter(|j| !gone.contains(j)).map(|j| able.get(j).map_or(0, |c| c.cost)).sum()
-    };
-    let pos = |ix: &u32| c.fleet.entry(*ix).pos.clone();
-    let mut heap: BinaryHeap<Reverse<(u128, Pos)>> =
-        sets.iter().map(|(ix, s)| Reverse((marginal(s, &gone), pos(ix)))).collect();
-    let mut chosen: BTreeSet<u32> = BTreeSet::new();
-    while chosen.len() < need {
-        let Reverse((cost, at)) = heap.pop()?;
-        let ix = at.ix;
-        if chosen.contains(&ix) {
-            continue;
-        }
-        let set = &sets[&ix];
-        let now = marginal(set, &gone);
-        if now < cost {
-            heap.push(Reverse((now, at)));
-            continue;
-        }
-        chosen.insert(ix);
-        for j in set {
-            if gone.insert(*j) {
-                // Its other nodes cost less from here on.
-                for other in by_job.get(j).into_iter().flatten() {
-                    heap.push(Reverse((marginal(&sets[other], &gone), pos(other))));
-                }
-            }
-        }
-    }
-    prune(&c.fleet, &sets, &by_job, able, &mut gone, &mut chosen, need);
-    Some(finish(c, able, &gone, chosen, &sets))
-}
-
-/// Pieces of equal size, each inside one NVLink domain: one piece after the other where it costs
-/// least.
-fn in_pieces(
-    c: &Cluster,
-    able: &BTreeMap<JobId, Candidate>,
-    sets: &BTreeMap<u32, Vec<JobId>>,
-    need: usize,
-    size: usize,
-) -> Option<(BTreeSet<u32>, BTreeSet<JobId>)> {
-    let mut left: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for ix in sets.keys() {
-        let domain = c.fleet.entry(*ix).domains[0];
-        left.entry(&c.fleet.domains[domain as usize].path).or_default().push(*ix);
-    }
-    let cost = |jobs: &BTreeSet<JobId>, gone: &BTreeSet<JobId>| -> u128 {
-        jobs.difference(gone).map(|j| able.get(j).map_or(0, |c| c.cost)).sum()
-    };
-    let mut chosen = BTreeSet::new();
-    let mut gone: BTreeSet<JobId> = BTreeSet::new();
-    while chosen.len() < need {
-        let mut best: Option<(u128, &str, Vec<u32>)> = None;
-        for (domain, nodes) in left.iter().filter(|(_, n)| n.len() >= size) {
-            let own = |ix: &u32| sets[ix].iter().copied().collect::<BTreeSet<JobId>>();
-            let mut by: Vec<u32> = nodes.clone();
-            by.sort_by_cached_key(|ix| (cost(&own(ix), &gone), c.fleet.entry(*ix).pos.clone()));
-            by.truncate(size);
-            let all = by.iter().flat_map(own).collect();
-            let here = cost(&all, &gone);
-            if best.as_ref().is_none_or(|(least, ..)| here < *least) {
-                best = Some((here, domain, by));
-            }
-        }
-        let (_, domain, piece) = best?;
-        if let Some(nodes) = left.get_mut(domain) {
-            nodes.retain(|ix| !piece.contains(ix));
-        }
-        gone.extend(piece.iter().flat_map(|ix| sets[ix].iter().copied()));
-        chosen.extend(piece);
-    }
-    Some((chosen, gone))
-}
-
-/// Nobody leaves for nothing: who is not needed after all stays, the dearest first.
-fn prune(
-    f: &Fleet,
-    sets: &BTreeMap<u32, Vec<JobId>>,
-    by_job: &BTreeMap<JobId, Vec<u32>>,
-    able: &BTreeMap<JobId, Candidate>,
-    gone: &mut BTreeSet<JobId>,
-    chosen: &mut BTreeSet<u32>,
-    need: usize,
-) {
-    let free = |gone: &BTreeSet<JobId>, ix: &u32| sets[ix].iter().all(|j| gone.contains(j));
-    let mut usable: BTreeSet<u32> = sets.keys().copied().filter(|ix| free(gone, ix)).collect();
-    let mut by_cost: Vec<JobId> = gone.iter().copied().collect();
-    by_cost.sort_by_key(|j| Reverse((able.get(j).map_or(0, |c| c.cost), *j)));
-    for j in by_cost {
-        let lost: Vec<u32> = by_job
-            .get(&j)
-            .into_iter()
-            .flatten()
-            .copied()
-            .filter(|ix| usable.contains(ix))
-            .collect();
-        if usable.len() - lost.len() >= need {
-            gone.remove(&j);
-            for ix in lost {
-                usable.remove(&ix);
-            }
-        }
-    }
-    chosen.retain(|ix| usable.contains(ix));
-    let missing = need - chosen.len();
-    let mut more: Vec<u32> = usable.iter().copied().filter(|ix| !chosen.contains(ix)).collect();
-    more.sort_by_cached_key(|ix| f.entry(*ix).pos.clone());
-    chosen.extend(more.into_iter().take(missing));
-}
-
-fn finish(
-    c: &Cluster,
-    able: &BTreeMap<JobId, Candidate>,
-    gone: &BTreeSet<JobId>,
-    chosen: BTreeSet<u32>,
-    sets: &BTreeMap<u32, Vec<JobId>>,
-) -> PreemptionPlan {
-    let mut victims = Vec::new();
-    let mut shrinks = Vec::new();
-    let mut coming = Vec::new();
-    let mut coming_by = Time(0);
-    let mut cost = 0;
-    for j in gone {
-        let Some(cand) = able.get(j) else { continue };
-        cost += cand.cost;
-        if let Some(by) = cand.gone_by {
-            coming.push(*j);
-            coming_by = coming_by.max(by);
-            continue;
-        }
-        match cand.rank {
-            Some(rank) => victims.push((*j, rank)),
-            None => {
-                let gives = chosen.iter().copied().filter(|ix| sets[ix].contains(j));
-                shrinks.push((*j, gives.collect()));
-            }
-        }
-    }
-    let mut nodes: Vec<u32> = chosen.into_iter().collect();
-    nodes.sort_by_key(|ix| c.fleet.entry(*ix).pos.clone());
-    PreemptionPlan { victims, shrinks, nodes, cost, coming, coming_by }
 }
 
 /// A claim may also need quota back that borrowers hold elsewhere, whatever else ranks them lower:

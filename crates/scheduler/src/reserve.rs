@@ -206,11 +206,14 @@ impl Cycle<'_> {
         let going: Vec<JobId> = self.out.victims.iter().map(|v| v.job).collect();
         let out = (&self.busy, &going[..]);
         let beside = find_preemption(self.c, w, q, self.policy, out);
-        let above = self.c.fleet.overruled_by(w.priority);
-        if above.is_none() {
+        let Some(above) = self.c.fleet.overruled_by(w.priority) else { return beside };
+        // Less than nothing is not lost, and without such a start on a node that would do there is
+        // no other way.
+        let free = beside.as_ref().is_some_and(|b| b.cost == 0);
+        if free || !self.c.fleet.any_booked_below(above, &q.asks) {
             return beside;
         }
-        q.who.above = above;
+        q.who.above = Some(above);
         let alone = find_preemption(self.c, w, q, self.policy, out);
         let less = |a: &PreemptionPlan| beside.as_ref().is_none_or(|b| a.cost < b.cost);
         if let Some(alone) = alone.filter(less) {
@@ -354,7 +357,7 @@ pub(crate) fn gathered(f: &Fleet, q: &Query<'_>) -> Option<Vec<u32>> {
     let need = a.nodes as usize;
     let key = |e: &Entry| {
         let busy = !f.free_until(e, a, q.who, q.now, q.end);
-        (busy, std::cmp::Reverse(e.free_gpus()), e.pos.clone())
+        (busy, std::cmp::Reverse(e.free_gpus()), e.pos)
     };
     let mut best: Option<(usize, Vec<u32>)> = None;
     let mut consider = |nodes: &mut dyn Iterator<Item = &Entry>| {
@@ -453,7 +456,7 @@ pub fn replacements(
                     !spare,
                     e.facts.hazard,
                     e.free_gpus(),
-                    e.pos.clone(),
+                    e.pos,
                 )
             })?;
         used.insert(best.facts.name.clone());

@@ -154,9 +154,9 @@ impl Walk<'_, '_> {
         let mut ready: Vec<u32> =
             std::mem::take(&mut self.touched).into_iter().filter(enough).collect();
         // By name, since numbers follow the order in which nodes joined.
-        ready.sort_by_cached_key(|d| match self.q.demand.widest() {
-            Level::Node => self.fleet.entry(*d).pos.key.clone(),
-            _ => self.fleet.domains[*d as usize].path.clone(),
+        ready.sort_by_key(|d| match self.q.demand.widest() {
+            Level::Node => self.fleet.entry(*d).pos.order,
+            _ => self.fleet.domains[*d as usize].order,
         });
         let mut stale = Vec::new();
         for d in ready {
@@ -197,7 +197,7 @@ impl Walk<'_, '_> {
             if able.len() < need[gi] {
                 return None;
             }
-            able.sort_by_key(|f| (Reverse(f.from), Reverse(&self.fleet.entry(f.ix).pos)));
+            able.sort_by_key(|f| (Reverse(f.from), Reverse(self.fleet.entry(f.ix).pos)));
             let picked = match self.q.demand.segment {
                 Some(size) => self.in_segments(&able, need[gi], size as usize)?,
                 None => able.iter().take(need[gi]).map(|f| f.ix).collect(),
@@ -209,10 +209,10 @@ impl Walk<'_, '_> {
     }
 
     fn in_segments(&self, able: &[&Free], n: usize, size: usize) -> Option<Vec<u32>> {
-        let mut by: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+        let mut by: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         for f in able {
             let domain = self.fleet.entry(f.ix).domains[0];
-            by.entry(&self.fleet.domains[domain as usize].path).or_default().push(f.ix);
+            by.entry(self.fleet.domains[domain as usize].order).or_default().push(f.ix);
         }
         let mut out = Vec::with_capacity(n);
         for nodes in by.values() {

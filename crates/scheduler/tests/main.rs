@@ -13,6 +13,7 @@ mod common;
 mod determinism;
 mod explaining;
 mod forecasts;
+mod order;
 mod parts;
 mod placement;
 mod random_histories;
