@@ -46,7 +46,7 @@ impl Run {
                 return Err(Fail::failed(format!("the server made an array of it: {}", a.id)));
             }
         };
-        let mut warnings = Warnings::of(&client, spec, &job.id);
+        let mut warnings = Warnings::of(&client, &job);
         let ended = attend(&client, job, !ctx.is_table(), &mut warnings).await?;
         let Some(job) = ended else { return Ok(INTERRUPTED) };
         // A short job may be over first.

@@ -50,11 +50,11 @@ impl Submit {
         let submitted = client.submit(&spec).await?;
         if !wait {
             ctx.show(&submitted, |s| describe_submission(s, &spec, output::is_terminal()))?;
-            warnings::print(&client, &spec, submitted.id()).await;
+            warnings::print(&client, &submitted).await;
             return Ok(0);
         }
         output::note(describe_submission(&submitted, &spec, true).trim_end());
-        warnings::print(&client, &spec, submitted.id()).await;
+        warnings::print(&client, &submitted).await;
         let mut code = 0;
         for job in pick::jobs(&client, submitted.id()).await? {
             let ended = follow::until_final(&client, job).await?;

@@ -1,6 +1,7 @@
 //! What is done with jobs that wait, run and have ended; and who may have how much.
 
 use super::{is, items, job, lasting, refuses, says, write};
+use crate::export::get;
 use crate::minutes::cluster::{Cluster, until};
 
 /// Two nodes with half of their GPUs free, and who holds the other halves.
@@ -199,10 +200,20 @@ fn whoever_saves_where_another_job_does_is_told_at_once() {
     let first = c.muster(&saves);
     first.code(0);
     assert!(!first.stderr.contains("note: "), "nobody else saves there: {first:?}");
+    let mut page = String::new();
+    until("the submission is counted", || {
+        page = get(c.listen(), "/metrics", &c.token).unwrap_or_default();
+        page.contains("{method=\"POST\",route=\"/v1/jobs\",status=\"201\"} 1\n")
+    });
+    assert!(!page.contains("/explain\""), "one request was enough:\n{page}");
     let told = format!("note: job {}, which is queued, saves to `{dir}` too", first.stdout.trim());
     let second = c.muster(&saves);
     second.code(0);
     assert!(second.stderr.contains(&told), "{told}: {second:?}");
+    let reserved = c.muster(&["submit", "--hold", "--tier", "reserved", "--", "true"]);
+    reserved.code(0);
+    let none = "note: project default has no reservation, ";
+    assert!(reserved.stderr.contains(none), "{reserved:?}");
 
     // While the job runs, not before its output is looked at and not after it.
     let (said, go) = (c.path("run.err"), c.path("go"));
