@@ -191,7 +191,7 @@ fn ask(dir: &Path, log: &Log, sample: Sample) -> Result<Score> {
 const SLURM: &str = "bound by time limits, as Slurm's --start";
 
 /// The cases of one log; the first one's names have no ending.
-fn tell(report: &mut Report, ending: &str, mut s: Score) {
+fn report_score(report: &mut Report, ending: &str, mut s: Score) {
     let median = |v: &mut Vec<f64>| percentile(v, 50.0).unwrap_or(0.0);
     let name = |case: &str| format!("{case}{ending}");
     report.ours(&name("inside_range"), "share", s.inside);
@@ -223,7 +223,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
         ("_curie", &CURIE, Sample { jobs: 10_000, asked: 20 }),
     ];
     for (ending, log, sample) in logs.into_iter().take(count) {
-        tell(&mut report, ending, ask(&dir, log, sample)?);
+        report_score(&mut report, ending, ask(&dir, log, sample)?);
         // Each as soon as it is there: a run that is cut off leaves what it measured.
         if options.save {
             report.save(options.results.as_deref())?;

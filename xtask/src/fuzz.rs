@@ -10,7 +10,7 @@ use std::time::Duration;
 const SEED: u64 = 20_260_101;
 /// How many requests are sent.
 #[derive(Debug, Clone, Copy)]
-pub struct Dose {
+pub struct FuzzLimits {
     /// Random ones for each operation.
     pub examples: u32,
     /// Of those that go through an operation's description place by place, every so many.
@@ -18,7 +18,7 @@ pub struct Dose {
 }
 
 /// With every change; `cargo xtask soak fuzz` sends more.
-const SMALL: Dose = Dose { examples: 5, every: 5 };
+const SMALL: FuzzLimits = FuzzLimits { examples: 5, every: 5 };
 /// A server that answers nothing makes every request wait for its own end. A fuzz that gets
 /// answers takes minutes, on a busy machine too.
 const CAP: Duration = Duration::from_secs(60 * 60);
@@ -35,7 +35,7 @@ pub fn run() -> Result<Counts> {
 }
 
 /// Starts a site of two simulated nodes from the tests' build and fuzzes it.
-pub fn run_with(seed: u64, dose: Dose) -> Result<Counts> {
+pub fn run_with(seed: u64, dose: FuzzLimits) -> Result<Counts> {
     let st = install::schemathesis()?;
     let binary = built::muster()?;
     let mut site =

@@ -9,11 +9,11 @@ use xtask::{bench, guard, layers, proc, soak, suite, web, words};
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Cli {
     #[command(subcommand)]
-    chore: Chore,
+    chore: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Chore {
+enum XtaskCommand {
     /// Install what the tests need, run all of them, count.
     Test(suite::Options),
     /// Check that dependencies point down, and what others wrote against `deny.toml`.
@@ -39,14 +39,14 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let outcome = match cli.chore {
-        Chore::Test(options) => suite::run(&options),
-        Chore::Layers => layers::run(),
-        Chore::Guard(options) => guard::run(&options),
-        Chore::Soak(options) => soak::run(&options),
-        Chore::Bench(options) => bench::run(&options),
-        Chore::Web(options) => web::run(&options),
-        Chore::Shots(options) => web::shots(&options),
-        Chore::Words(options) => words::run(&options),
+        XtaskCommand::Test(options) => suite::run(&options),
+        XtaskCommand::Layers => layers::run(),
+        XtaskCommand::Guard(options) => guard::run(&options),
+        XtaskCommand::Soak(options) => soak::run(&options),
+        XtaskCommand::Bench(options) => bench::run(&options),
+        XtaskCommand::Web(options) => web::run(&options),
+        XtaskCommand::Shots(options) => web::shots(&options),
+        XtaskCommand::Words(options) => words::run(&options),
     };
     match outcome {
         Ok(code) => code,

@@ -313,7 +313,7 @@ fn hold(options: &Options, first_seed: u64) -> Result<Outcome> {
 }
 
 /// Requests of each operation in a soak.
-const REQUESTS: fuzz::Dose = fuzz::Dose { examples: 200, every: 1 };
+const REQUESTS: fuzz::FuzzLimits = fuzz::FuzzLimits { examples: 200, every: 1 };
 
 fn requests(seed: u64) -> Result<Outcome> {
     let counts = fuzz::run_with(seed, REQUESTS)?;

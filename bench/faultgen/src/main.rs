@@ -4,12 +4,12 @@
 
 mod alike;
 mod faults;
+mod fleet;
 mod link;
 mod rng;
 mod scale;
 mod settings;
 mod truth;
-mod world;
 mod xid;
 
 use anyhow::{Context, Result};
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {
         match settings.life.clone() {
-            RunMode::Scored { .. } => world::live(settings).await,
+            RunMode::Scored { .. } => fleet::live(settings).await,
             RunMode::Signals { .. } => scale::live(settings).await,
         }
     })

@@ -1,9 +1,9 @@
 //! Many nodes that signal at random: what the server makes of it, it measures itself.
 
+use crate::fleet::node::{COLUMNS, inventory};
 use crate::link::{Caller, ConnectionCommand, ConnectionEvent, Opening};
 use crate::rng::Rng;
 use crate::settings::{RunMode, Settings};
-use crate::world::node::{COLUMNS, inventory};
 use crate::xid;
 use anyhow::{Context, Result};
 use muster_link::messages::{FromAgent, FromServer, Telemetry};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc};
 
-struct Light {
+struct LightNode {
     say: mpsc::UnboundedSender<ConnectionCommand>,
     up: bool,
     columns_told: bool,
@@ -44,7 +44,7 @@ pub(crate) async fn live(settings: Settings) -> Result<()> {
         };
         tokio::spawn(caller.run(orders));
         let _ = say.send(open());
-        nodes.push(Light { say, up: false, columns_told: false });
+        nodes.push(LightNode { say, up: false, columns_told: false });
     }
     let count = nodes.len();
     let began = Instant::now();
@@ -77,9 +77,9 @@ pub(crate) async fn live(settings: Settings) -> Result<()> {
             break;
         }
         for i in (n % parts..count).step_by(parts) {
-            tell(&nodes[i], FromAgent::Heartbeat { at: crate::wall() });
+            send(&nodes[i], FromAgent::Heartbeat { at: crate::wall() });
             let row = row(&mut nodes[i], &mut rng);
-            tell(&nodes[i], FromAgent::Telemetry(Box::new(row)));
+            send(&nodes[i], FromAgent::Telemetry(Box::new(row)));
         }
         let (per_s, name) = match passed - settle {
             t if t < 0.0 => (0.0, "settling"),
@@ -108,7 +108,7 @@ fn open() -> ConnectionCommand {
     ConnectionCommand::Open(Box::new(Opening { boot: "boot-1".into(), observed: Vec::new() }))
 }
 
-fn take(nodes: &mut [Light], i: usize, what: ConnectionEvent, up: usize) -> usize {
+fn take(nodes: &mut [LightNode], i: usize, what: ConnectionEvent, up: usize) -> usize {
     match what {
         ConnectionEvent::Up => {
             nodes[i].up = true;
@@ -123,7 +123,7 @@ fn take(nodes: &mut [Light], i: usize, what: ConnectionEvent, up: usize) -> usiz
         ConnectionEvent::Said(m) => {
             match *m {
                 FromServer::Act { id, .. } => {
-                    tell(&nodes[i], FromAgent::Acted { id, ok: true, message: "done".into() });
+                    send(&nodes[i], FromAgent::Acted { id, ok: true, message: "done".into() });
                 }
                 FromServer::Qualify { .. } | FromServer::Desired { .. } => {}
                 _ => {}
@@ -133,14 +133,14 @@ fn take(nodes: &mut [Light], i: usize, what: ConnectionEvent, up: usize) -> usiz
     }
 }
 
-fn tell(node: &Light, message: FromAgent) {
+fn send(node: &LightNode, message: FromAgent) {
     if node.up {
         let _ = node.say.send(ConnectionCommand::Tell(Box::new(message)));
     }
 }
 
 /// Mostly what programs do, now and then what would ask for a node; never the same twice soon.
-fn signal(node: &Light, rng: &mut Rng) {
+fn signal(node: &LightNode, rng: &mut Rng) {
     let line = match rng.below(100) {
         0 => xid::REMAP_PENDING,
         1 => xid::ECC[2],
@@ -149,10 +149,10 @@ fn signal(node: &Light, rng: &mut Rng) {
     let gpu = rng.below(8) as u32;
     let at = crate::wall();
     let faults = vec![xid::fault_line(line, at, 1, Some(gpu), None)];
-    tell(node, FromAgent::Faults { faults });
+    send(node, FromAgent::Faults { faults });
 }
 
-fn row(node: &mut Light, rng: &mut Rng) -> Telemetry {
+fn row(node: &mut LightNode, rng: &mut Rng) -> Telemetry {
     let columns = if std::mem::replace(&mut node.columns_told, true) {
         Vec::new()
     } else {

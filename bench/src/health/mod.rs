@@ -120,7 +120,7 @@ fn scored(options: &Options, report: &mut Report) -> Result<()> {
             s.add(group(options, n)?);
         }
     }
-    tell(&s, report);
+    report_score(&s, report);
     report.note(format!(
         "{} nodes of 8 GPUs, {} gangs, time {}x as fast, seed {}: {} faults and {} look-alikes ({} \
          faults cut short by others are left out). A finding is right when it names what failed, \
@@ -285,7 +285,7 @@ fn keep(options: &Options, truth: &std::path::Path, operator: &Operator) -> Resu
     Ok(())
 }
 
-fn tell(s: &Score, report: &mut Report) {
+fn report_score(s: &Score, report: &mut Report) {
     let minder = "Minder (NSDI 2025, as published)";
     if let Some(v) = s.precision() {
         report.ours("precision", "share", v);

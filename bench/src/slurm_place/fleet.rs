@@ -113,13 +113,13 @@ fn target(site: &Site) -> Result<Target> {
 
 fn figure(site: &Site, name: &str) -> Result<u64> {
     let target = target(site)?;
-    runtime()?.block_on(async move { figures(&mut Client::new(target)).await?.get(name) })
+    runtime()?.block_on(async move { server_metrics(&mut Client::new(target)).await?.get(name) })
 }
 
 /// The server's own figures.
-pub(super) struct Figures(String);
+pub(super) struct ServerMetrics(String);
 
-impl Figures {
+impl ServerMetrics {
     /// The figure of this name and these labels.
     pub(super) fn get(&self, name: &str) -> Result<u64> {
         let line = self.0.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
@@ -133,10 +133,10 @@ impl Figures {
 }
 
 /// Reads them: what is durable, and cheap beside what is measured.
-pub(super) async fn figures(client: &mut Client) -> Result<Figures> {
+pub(super) async fn server_metrics(client: &mut Client) -> Result<ServerMetrics> {
     let (status, body) = client.call(&Method::GET, "/metrics", Bytes::new()).await?;
     ensure!(status == 200, "GET /metrics: {status}");
-    Ok(Figures(String::from_utf8_lossy(&body).into_owned()))
+    Ok(ServerMetrics(String::from_utf8_lossy(&body).into_owned()))
 }
 
 /// POSTs and reads the answer.
@@ -222,8 +222,9 @@ mod tests {
 
     #[test]
     fn a_figure_is_read_with_its_labels() {
-        let f =
-            Figures("muster_jobs{state=\"queued\"} 7\nmuster_jobs{state=\"failed\"} 0\n".into());
+        let f = ServerMetrics(
+            "muster_jobs{state=\"queued\"} 7\nmuster_jobs{state=\"failed\"} 0\n".into(),
+        );
         assert_eq!(f.jobs("queued").unwrap(), 7);
         assert!(f.jobs("odd").is_err());
     }

@@ -5,7 +5,7 @@
 //! 2 pods of 0.5 CPU for 200 ms (70%), 4 of 1.25 for 500 ms (20%), 8 of 2.5 for 1 s (10%) on nodes
 //! of 96 CPUs, with priorities in that order; 15,000 in 401.472 s on its own machines.
 
-use super::fleet::{Fleet, figures, racks, submit_all};
+use super::fleet::{Fleet, racks, server_metrics, submit_all};
 use super::{PER_SECOND, Size};
 use crate::Options;
 use crate::http::{Client, Target};
@@ -86,7 +86,7 @@ async fn finish(target: &Target, gangs: u32) -> Result<Duration> {
     loop {
         tokio::time::sleep(Duration::from_millis(50)).await;
         let all_in = submitting.is_finished();
-        let now = figures(&mut client).await?;
+        let now = server_metrics(&mut client).await?;
         let mut left = 0;
         for state in ["queued", "starting", "running", "stopping"] {
             left += now.jobs(state)?;

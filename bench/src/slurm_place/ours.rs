@@ -1,6 +1,6 @@
 //! Our side: a real server with its store, agents of simulated nodes, the API.
 
-use super::fleet::{Fleet, events, figures, post, submit_all, tree};
+use super::fleet::{Fleet, events, post, server_metrics, submit_all, tree};
 use super::{Batch, GPUS, Outcome, RELEASED, STREAMED, Size, jobs, queue};
 use crate::Options;
 use crate::http::{Client, Target};
@@ -81,7 +81,7 @@ async fn release(target: &Target, queue: &[Batch], bound: Duration) -> Result<Ou
         ids.push(made["id"].as_str().context("the answer has no id")?.to_string());
     }
     let wanted = jobs(queue);
-    let waiting = figures(&mut client).await?.jobs("queued")? as usize;
+    let waiting = server_metrics(&mut client).await?.jobs("queued")? as usize;
     ensure!(waiting == wanted, "{waiting} of {wanted} jobs wait");
     let began = Instant::now();
     let released: Vec<_> = ids
@@ -112,8 +112,8 @@ async fn watch(
     let mut placed = Vec::with_capacity(wanted);
     while placed.len() < wanted && began.elapsed() < bound {
         tokio::time::sleep(LOOK).await;
-        let figures = figures(client).await?;
-        let seen = figures.jobs("starting")? + figures.jobs("running")?;
+        let server_metrics = server_metrics(client).await?;
+        let seen = server_metrics.jobs("starting")? + server_metrics.jobs("running")?;
         placed.resize((seen as usize).max(placed.len()), began.elapsed().as_secs_f64());
     }
     Ok(placed)

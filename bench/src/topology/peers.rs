@@ -26,20 +26,20 @@ pub(crate) trait Placer {
 
 /// What all of them count.
 #[derive(Default)]
-struct Book {
+struct LeafCounts {
     leaf_of: Vec<usize>,
     spine_of: Vec<usize>,
     crossings: BTreeMap<usize, u32>,
 }
 
-impl Book {
-    fn new(hosts: &[Host]) -> Book {
+impl LeafCounts {
+    fn new(hosts: &[Host]) -> LeafCounts {
         let number = |names: Vec<&str>| -> Vec<usize> {
             let all: BTreeSet<&str> = names.iter().copied().collect();
             let all: Vec<&str> = all.into_iter().collect();
             names.iter().map(|n| all.iter().position(|a| a == n).unwrap_or(0)).collect()
         };
-        Book {
+        LeafCounts {
             leaf_of: number(hosts.iter().map(|h| h.leaf.as_str()).collect()),
             spine_of: number(hosts.iter().map(|h| h.spine.as_str()).collect()),
             crossings: BTreeMap::new(),
@@ -56,14 +56,18 @@ impl Book {
 
 /// Free GPUs of each host, for the two rules that are written here.
 struct Counts {
-    book: Book,
+    book: LeafCounts,
     free: Vec<u32>,
     given: BTreeMap<usize, (Vec<usize>, u32)>,
 }
 
 impl Counts {
     fn new(hosts: &[Host]) -> Counts {
-        Counts { book: Book::new(hosts), free: vec![GPUS; hosts.len()], given: BTreeMap::new() }
+        Counts {
+            book: LeafCounts::new(hosts),
+            free: vec![GPUS; hosts.len()],
+            given: BTreeMap::new(),
+        }
     }
 
     fn give(&mut self, id: usize, job: &TraceJob, hosts: Vec<usize>) -> Option<Vec<usize>> {
@@ -178,7 +182,7 @@ pub(crate) struct MusterPlacer {
     cluster: Cluster,
     policy: SitePolicy,
     numbers: BTreeMap<String, usize>,
-    book: Book,
+    book: LeafCounts,
 }
 
 impl MusterPlacer {
@@ -202,7 +206,7 @@ impl MusterPlacer {
         policy.backfill.reserved_starts = 0;
         policy.preemption.enabled = false;
         let numbers = hosts.iter().enumerate().map(|(i, h)| (h.name.clone(), i)).collect();
-        MusterPlacer { cluster, policy, numbers, book: Book::new(hosts) }
+        MusterPlacer { cluster, policy, numbers, book: LeafCounts::new(hosts) }
     }
 
     fn work(id: usize, job: &TraceJob) -> Arc<Work> {

@@ -124,7 +124,7 @@ impl Body {
             Some(runner) => runner,
             None => {
                 let opened = Runner::open(self.config.clone())?;
-                let mut runner = opened.with_hands(self.devices.hands());
+                let mut runner = opened.with_tools(self.devices.runner_tools());
                 runner.watch(&self.watcher);
                 self.renewed.into_iter().for_each(|at| runner.renewed(at));
                 runner

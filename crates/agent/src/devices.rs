@@ -66,7 +66,7 @@ pub(crate) trait Devices: Send + Sync {
     fn news(&self) -> Arc<Notify>;
 
     /// What ranks on them are run with.
-    fn hands(&self) -> RunnerTools;
+    fn runner_tools(&self) -> RunnerTools;
 
     /// What is in the node, whose ranks these control groups hold.
     fn inventory(&self, cgroups: &Cgroups) -> Inventory;

@@ -79,7 +79,7 @@ pub struct Hooks {
     /// Who reads figures.
     pub telemetry: Option<Arc<dyn TelemetrySource>>,
     /// What ranks are run with.
-    pub hands: RunnerTools,
+    pub runner_tools: RunnerTools,
     /// Who resets and restarts; without one the machine refuses.
     pub actor: Option<Arc<dyn Actor>>,
     /// The pool this machine belongs to; empty stands for the default one.

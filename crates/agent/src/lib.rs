@@ -1,4 +1,4 @@
-//! A node's eyes and hands: inventory, running ranks, logs, progress reporting.
+//! The agent of a node: inventory, running ranks, logs, progress reporting.
 
 mod acts;
 mod body;

@@ -77,13 +77,13 @@ impl Devices for RealDevices {
         self.news.clone()
     }
 
-    fn hands(&self) -> RunnerTools {
-        self.hooks.hands.clone()
+    fn runner_tools(&self) -> RunnerTools {
+        self.hooks.runner_tools.clone()
     }
 
     fn inventory(&self, cgroups: &Cgroups) -> Inventory {
         let mut all = inventory::collect(self.gpus.as_ref(), cgroups);
-        all.isolation = self.hooks.hands.separation().in_inventory(cgroups.isolation());
+        all.isolation = self.hooks.runner_tools.separation().in_inventory(cgroups.isolation());
         if self.tester.is_some() && !all.gpus.is_empty() {
             all.can.insert("qualify".into());
         }
@@ -156,7 +156,7 @@ impl Devices for RealDevices {
             let reason = "`simulate` runs on simulated nodes only, and this is a real one: \
                           leave it out, or ask for a simulated node";
             Start::Refused(reason.into())
-        } else if sliced && self.hooks.hands.slices.is_none() {
+        } else if sliced && self.hooks.runner_tools.slices.is_none() {
             let reason = "this agent knows nothing of MIG slices; ask for whole GPUs or a \
                           share in thousandths, or for another node";
             Start::Refused(reason.into())

@@ -2,7 +2,7 @@
 //! secret, never the value of a variable.
 
 use crate::cgroup::Group;
-use crate::isolation::handed;
+use crate::isolation::slot_dir;
 use crate::lease::BootTime;
 use crate::process::ProcessId;
 use crate::rank_file;
@@ -389,7 +389,7 @@ impl RunDir {
     }
 
     pub(crate) fn remove(&self) {
-        handed::remove(&self.0);
+        slot_dir::remove(&self.0);
         let _ = trash::discard(&self.trash(), &self.0);
     }
 }

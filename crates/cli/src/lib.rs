@@ -2,10 +2,10 @@
 
 mod args;
 mod cmd;
-mod complaint;
 mod dispatch;
 mod lean;
 mod overview;
+mod usage_error;
 
 use clap::{ArgMatches, FromArgMatches};
 use std::ffi::OsString;
@@ -48,6 +48,6 @@ fn read_whole(words: &[OsString]) -> ArgMatches {
     tree.try_get_matches_from_mut(words).unwrap_or_else(|e| {
         let words = words.iter().map(|word| word.to_string_lossy().into_owned());
         tree.build();
-        complaint::reword(e, &tree, &words.collect::<Vec<_>>()).exit()
+        usage_error::reword(e, &tree, &words.collect::<Vec<_>>()).exit()
     })
 }

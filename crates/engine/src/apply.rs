@@ -2,8 +2,8 @@
 
 mod nodes;
 
+use crate::state::dependencies::Depends;
 use crate::state::index::Index;
-use crate::state::waits::Depends;
 use crate::state::{ApplyError, BookedReservation, LogGeneration, PAST_NODES, State};
 use muster_model::event::{Event, Record};
 use muster_model::hold::Hold;

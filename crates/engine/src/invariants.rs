@@ -4,8 +4,8 @@
 //! A check says what is wrong in words; silence means that all is well.
 
 use crate::state::State;
+use crate::state::dependencies::Depends;
 use crate::state::index::live;
-use crate::state::waits::Depends;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Job, JobState, PastAttempt, SlotState};

@@ -11,12 +11,12 @@
 mod apply;
 mod decide;
 mod explain;
-mod greeting;
 mod hardware;
 mod health;
 pub mod invariants;
 mod keys;
 mod lookup;
+mod node_hello;
 mod permissions;
 mod plan_execution;
 mod preflight;
@@ -34,11 +34,11 @@ mod stage;
 mod state;
 mod tick;
 
-pub use greeting::Greeting;
 pub use health::{
     AllocationBlocker, RehearsedRemediation, RehearsedRemediations, RemediationRehearsal,
 };
 pub use lookup::task;
+pub use node_hello::NodeHello;
 pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;
 pub use report::{Move, MoveProposal};
@@ -47,7 +47,7 @@ pub use runbooks::{current_observation, current_step, rehearse};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
     ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, HealthState,
-    KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats, RunbookShelf, SloState, State,
+    KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats, SiteRunbooks, SloState, State,
     StoredFault,
 };
 

@@ -3,8 +3,8 @@
 
 use crate::Engine;
 use crate::reservations::is_displaced;
+use crate::state::dependencies::Depends;
 use crate::state::index::work;
-use crate::state::waits::Depends;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Basis, Job, JobState, ReservedStart, StopReason};

@@ -2,7 +2,7 @@
 
 use crate::Engine;
 use crate::apply::fine;
-use crate::state::waits::Depends;
+use crate::state::dependencies::Depends;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{

@@ -118,8 +118,8 @@ struct Stored {
     fault_counts: Vec<(String, FaultClass, u64)>,
     #[serde(default)]
     health: crate::state::HealthState,
-    #[serde(default, skip_serializing_if = "crate::state::RunbookShelf::is_empty")]
-    runbooks: crate::state::RunbookShelf,
+    #[serde(default, skip_serializing_if = "crate::state::SiteRunbooks::is_empty")]
+    runbooks: crate::state::SiteRunbooks,
     #[serde(default)]
     slo: Option<crate::state::SloState>,
 }

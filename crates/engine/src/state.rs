@@ -2,20 +2,20 @@
 
 mod accounts;
 mod backlog;
+pub(crate) mod dependencies;
 mod ended;
+pub(crate) mod ended_names;
 mod error;
 pub(crate) mod health_state;
 pub(crate) mod index;
-pub(crate) mod over;
 mod payloads;
-mod runbook_shelf;
 pub(crate) mod saves;
+mod site_runbooks;
 mod slo_state;
-pub(crate) mod waits;
 
 pub use error::ApplyError;
 pub use health_state::{Automation, AutomationStop, HealthState};
-pub use runbook_shelf::RunbookShelf;
+pub use site_runbooks::SiteRunbooks;
 pub use slo_state::{ExternalCondition, ObjectiveStatus, SloState};
 
 use index::{AllocatedSlots, Index};
@@ -162,7 +162,7 @@ pub struct State {
     /// What is wrong, what is done about it, and how far that has come.
     pub health: HealthState,
     /// The site's own runbooks, and runs.
-    pub runbooks: RunbookShelf,
+    pub runbooks: SiteRunbooks,
     /// Objectives, what was counted, and who is notified.
     pub slo: SloState,
     /// When work was moved so that a gang fits, in the last hour or so.

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{World, fault, node};
+use common::{TestSite, fault, node};
 use muster_engine::{Engine, Policy};
 use muster_health::faults::Catalogue;
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
@@ -16,14 +16,14 @@ use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
 use std::sync::Arc;
 
-fn say(w: &mut World, i: usize, command: Command) -> Result<Answer, Refusal> {
+fn say(w: &mut TestSite, i: usize, command: Command) -> Result<Answer, Refusal> {
     let (actor, at) = (Actor::agent(&node(i)), w.now);
     w.request(&Request { actor, at, key: None, if_version: None, command })
 }
 
 #[test]
 fn an_agent_says_what_it_sees_of_itself_and_nothing_else() {
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     let job = w.gang(1, 8);
     w.start(job);
     let here = common::number(&w.nodes_of(job)[0]);
@@ -76,7 +76,7 @@ fn an_agent_says_what_it_sees_of_itself_and_nothing_else() {
     assert_eq!(w.log.len(), before, "a refusal leaves no trace");
 }
 
-fn enroll(w: &mut World, machine: &str, key: Option<&str>) -> Result<Answer, Refusal> {
+fn enroll(w: &mut TestSite, machine: &str, key: Option<&str>) -> Result<Answer, Refusal> {
     let (node, token) = (node(0), "t".to_owned());
     let command =
         Command::Enroll { node, machine: machine.into(), token, key: key.map(str::to_owned) };
@@ -85,11 +85,11 @@ fn enroll(w: &mut World, machine: &str, key: Option<&str>) -> Result<Answer, Ref
 
 #[test]
 fn a_name_belongs_to_the_key_that_it_was_enrolled_with() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     // Let in before keys were noted: the first certificate it shows counts.
     w.ok(Command::NoteNodeKey { node: node(0), key: "k1".into() });
     w.ok(Command::NoteNodeKey { node: node(0), key: "k2".into() });
-    let noted = |w: &World| w.engine.state().nodes[&node(0)].enrolment.clone();
+    let noted = |w: &TestSite| w.engine.state().nodes[&node(0)].enrolment.clone();
     assert_eq!(noted(&w).as_deref(), Some("k1"));
     assert_eq!(w.engine.state().nodes[&node(0)].stage, Stage::Ready, "it keeps its life");
     for (machine, key) in [("m0", Some("k2")), ("m0", None), ("m1", Some("k1"))] {
@@ -110,8 +110,8 @@ fn a_name_belongs_to_the_key_that_it_was_enrolled_with() {
 
 #[test]
 fn a_name_that_differs_from_a_nodes_in_capital_letters_alone_is_refused() {
-    let mut w = World::new(2, 8);
-    let join = |w: &mut World, name: &str| {
+    let mut w = TestSite::new(2, 8);
+    let join = |w: &mut TestSite, name: &str| {
         let (node, machine, key) = (name.parse().unwrap(), format!("m-{name}"), "k".to_owned());
         let token = "t".to_owned();
         w.send(Command::Enroll { node, machine, token, key: Some(key) })
@@ -144,7 +144,7 @@ fn the_operators_verdicts_count_whatever_the_agent_was_started_with() {
         ..fault(code, 3)
     };
     let judged = |catalogue: Option<Arc<Catalogue>>, f: ObservedFault| {
-        let mut w = World::new(1, 8);
+        let mut w = TestSite::new(1, 8);
         let state = w.engine.state().clone();
         w.engine = Engine::new(state, Policy { faults: catalogue, ..Policy::default() });
         let n = w.log.len();
@@ -177,8 +177,8 @@ fn the_operators_verdicts_count_whatever_the_agent_was_started_with() {
 
 #[test]
 fn the_name_of_a_place_that_nobody_stated_is_no_place() {
-    let mut w = World::new(1, 8);
-    let place = |w: &World, spine: &str, leaf: &str| {
+    let mut w = TestSite::new(1, 8);
+    let place = |w: &TestSite, spine: &str, leaf: &str| {
         let mut t = (*w.engine.state().topology).clone();
         let at = t.nodes.get_mut(&node(0)).unwrap();
         (at.spine, at.leaf) = (spine.into(), leaf.into());
@@ -194,14 +194,14 @@ fn the_name_of_a_place_that_nobody_stated_is_no_place() {
 
 #[test]
 fn what_a_restored_log_did_not_place_on_a_node_is_of_a_lost_life() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.ok(Command::Lead { epoch: Epoch(1), server: "s".into(), restored: false });
     let id = w.gang(1, 8);
     w.start(id);
     let (key, here) = (w.key(id), w.nodes_of(id)[0].clone());
     let there = [node(0), node(1)].into_iter().find(|n| *n != here).unwrap();
     let other = AttemptKey { job: JobId(id.0 + 70), attempt: 1 };
-    let lost = |w: &World, n: &NodeName, e: u64, k: AttemptKey| {
+    let lost = |w: &TestSite, n: &NodeName, e: u64, k: AttemptKey| {
         w.engine.state().holds_lost_attempts(n, Epoch(e), [k].into_iter())
     };
     assert!(!lost(&w, &here, 1, other), "nothing was restored");

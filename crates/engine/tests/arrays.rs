@@ -1,6 +1,6 @@
 //! What is asked of an array is asked of its tasks.
 
-use crate::common::{World, crash, gang, replay};
+use crate::common::{TestSite, crash, gang, replay};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, RefusalCode};
 use muster_model::event::Event;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 #[test]
 fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 1);
     spec.array = Some("0-4".into());
     spec.retries.infrastructure = 0;
@@ -27,7 +27,7 @@ fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() 
     w.report(task(1), &n, crash(0, 3));
     w.ok(Command::Cancel { job: task(2) });
     w.stopped(task(2));
-    let states = |w: &World| -> Vec<JobState> { (0..5).map(|n| w.job(task(n)).state).collect() };
+    let states = |w: &TestSite| -> Vec<JobState> { (0..5).map(|n| w.job(task(n)).state).collect() };
     use JobState::{Cancelled, Failed, Running, Starting, Succeeded};
     assert_eq!(states(&w), [Succeeded, Failed, Cancelled, Running, Starting]);
     for n in 0..5 {
@@ -53,7 +53,7 @@ fn only_tasks_that_failed_or_were_cancelled_are_queued_again_with_their_array() 
 
 #[test]
 fn tasks_share_their_spec_also_after_each_was_changed_in_a_way_of_its_own() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 8);
     spec.hold = true;
     spec.array = Some("0-49".into());
@@ -101,14 +101,14 @@ fn is_change(e: &Event) -> bool {
 
 #[test]
 fn a_change_of_an_array_writes_a_short_record_for_each_task_that_it_changes() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.run(gang(1, 8));
     let mut spec = gang(1, 8);
     spec.hold = true;
     spec.array = Some("0-49".into());
     let first = w.submit(spec);
     // How many records the change wrote, and the longest of them.
-    let change = |w: &mut World, command: &dyn Fn(JobId) -> Command| -> (usize, usize) {
+    let change = |w: &mut TestSite, command: &dyn Fn(JobId) -> Command| -> (usize, usize) {
         let from = w.log.len();
         for n in 0..50 {
             w.ok(command(JobId(first.0 + n)));
@@ -136,7 +136,7 @@ fn a_change_of_an_array_writes_a_short_record_for_each_task_that_it_changes() {
 
 #[test]
 fn a_project_that_ends_many_jobs_forgets_its_own_and_nobody_elses() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let policy = Policy { keep_ended: 20, ..Policy::default() };
     w.engine = Engine::new(w.engine.state().clone(), policy);
     let of = |project: &str| JobSpec { project: Some(project.parse().unwrap()), ..gang(1, 1) };

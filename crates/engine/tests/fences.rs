@@ -3,7 +3,7 @@
 use crate::common;
 
 use crate::health::{able, xid79};
-use common::{World, checkpoints, connected, gang, inventory, node, number, replay, said_ahead};
+use common::{TestSite, checkpoints, connected, gang, inventory, node, number, replay, said_ahead};
 use muster_engine::{Engine, Policy};
 use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::Event;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 #[test]
 fn with_a_checkpoint_directory_no_new_attempt_starts_before_the_old_one_must_have_stopped() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let mut spec = gang(1, 8);
     spec.checkpoint = Some(CheckpointSpec {
         dir: "/ckpt".into(),
@@ -41,7 +41,7 @@ fn with_a_checkpoint_directory_no_new_attempt_starts_before_the_old_one_must_hav
 
 #[test]
 fn after_a_lost_node_a_job_that_says_nothing_starts_again_two_minutes_and_twenty_seconds_later() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     assert_eq!(w.job(id).spec.on_partition, Some(OnPartition::StopAfter(Span::mins(2))));
     assert_eq!(w.job(id).spec.restart_delay(), Some(Span::secs(140)), "what its user is told");
@@ -62,7 +62,7 @@ fn after_a_lost_node_a_job_that_says_nothing_starts_again_two_minutes_and_twenty
 
 #[test]
 fn a_job_of_an_older_log_is_fenced_by_the_lease_that_its_ranks_have() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     // As it was written when the default was five minutes and not in the log.
     for r in &mut w.log {
@@ -80,7 +80,7 @@ fn a_job_of_an_older_log_is_fenced_by_the_lease_that_its_ranks_have() {
 
 #[test]
 fn a_fence_begins_anew_with_a_leader_whose_clock_is_ahead() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let mut spec = gang(1, 8);
     spec.checkpoint = checkpoints(false);
     spec.checkpoint.as_mut().unwrap().grace = Some(Span::secs(20));
@@ -115,7 +115,7 @@ fn an_order_that_only_gets_another_fence_is_counted_once() {
     let gone = w.nodes_of(id)[0].clone();
     xid79(&mut w, &gone);
     let (first, stopped) = (w.job(id).recovery.unwrap(), w.now);
-    let stop = |w: &World| w.job(id).attempt.as_ref().unwrap().stop.clone().unwrap();
+    let stop = |w: &TestSite| w.job(id).attempt.as_ref().unwrap().stop.clone().unwrap();
     assert!(matches!(stop(&w).reason, StopReason::Unhealthy { .. }), "{:?}", stop(&w));
     assert_eq!(first.decided_at, stopped);
     // Its node is lost on top of it, and then the server.
@@ -135,7 +135,7 @@ fn a_fence_is_never_before_ranks_without_a_server_have_been_killed() {
     let graces =
         [(30, None), (30, Some(0)), (1, None), (0, Some(60)), (1, Some(0)), (30, Some(300))];
     for (site, own) in graces {
-        let mut w = World::new(2, 8);
+        let mut w = TestSite::new(2, 8);
         let policy = Policy { grace: Span::secs(site), ..Policy::default() };
         w.engine = Engine::new(w.engine.state().clone(), policy);
         let mut spec = gang(1, 8);
@@ -160,7 +160,7 @@ fn a_fence_is_never_before_ranks_without_a_server_have_been_killed() {
 
 #[test]
 fn a_lost_node_is_not_retired_while_its_ranks_may_still_write() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let mut spec = gang(1, 8);
     spec.checkpoint = checkpoints(false);
     spec.on_partition = Some(OnPartition::StopAfter(Span::secs(60)));
@@ -185,7 +185,7 @@ fn saving() -> JobSpec {
 #[test]
 fn a_cancelled_job_is_over_when_its_ranks_on_a_lost_node_have_certainly_stopped() {
     for requeued in [false, true] {
-        let mut w = World::new(2, 8);
+        let mut w = TestSite::new(2, 8);
         let id = w.run(saving());
         let gone = w.nodes_of(id)[0].clone();
         w.lose(&gone);
@@ -218,7 +218,7 @@ fn a_cancelled_job_is_over_when_its_ranks_on_a_lost_node_have_certainly_stopped(
 
 #[test]
 fn a_node_that_is_lost_while_its_job_is_being_cancelled_is_waited_for_too() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(saving());
     w.ok(Command::Cancel { job: id });
     let gone = w.nodes_of(id)[0].clone();
@@ -236,7 +236,7 @@ fn a_node_that_is_lost_while_its_job_is_being_cancelled_is_waited_for_too() {
 
 #[test]
 fn a_job_without_a_retry_is_over_when_its_ranks_on_a_lost_node_have_certainly_stopped() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let mut spec = saving();
     spec.retries.infrastructure = 0;
     let id = w.run(spec);
@@ -249,7 +249,7 @@ fn a_job_without_a_retry_is_over_when_its_ranks_on_a_lost_node_have_certainly_st
 
 #[test]
 fn a_cancelled_job_whose_ranks_go_on_for_good_is_over_when_its_lost_node_is_heard() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let on_partition = Some(OnPartition::Continue);
     let id = w.run(JobSpec { on_partition, ..saving() });
     let (key, gone) = (w.key(id), w.nodes_of(id)[0].clone());
@@ -271,7 +271,7 @@ fn unseen() -> Observed {
 
 #[test]
 fn an_end_that_its_agent_did_not_see_is_waited_for_like_a_lost_node() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     let (key, here, told) = (w.key(id), w.nodes_of(id)[0].clone(), w.now);
     w.report(id, &here, unseen());
@@ -299,7 +299,7 @@ fn an_end_that_its_agent_did_not_see_is_waited_for_like_a_lost_node() {
 
 #[test]
 fn ranks_that_were_given_up_unseen_and_then_seen_to_end_are_waited_for_no_longer() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     let (key, here) = (w.key(id), w.nodes_of(id)[0].clone());
     w.report(id, &here, unseen());
@@ -315,7 +315,7 @@ fn ranks_that_were_given_up_unseen_and_then_seen_to_end_are_waited_for_no_longer
 
 #[test]
 fn a_cancelled_job_whose_ranks_were_not_seen_to_end_is_over_with_their_lease() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     let here = w.nodes_of(id)[0].clone();
     w.report(id, &here, unseen());
@@ -336,11 +336,12 @@ fn goes_on(nodes: u32) -> JobSpec {
 
 #[test]
 fn an_end_that_its_agent_did_not_see_is_waited_for_by_the_clock_where_ranks_go_on_for_good() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(goes_on(1));
     let (key, here, told) = (w.key(id), w.nodes_of(id)[0].clone(), w.now);
     w.report(id, &here, unseen());
-    let fence = |w: &World| w.job(id).attempt.as_ref().unwrap().stop.as_ref().unwrap().fence_until;
+    let fence =
+        |w: &TestSite| w.job(id).attempt.as_ref().unwrap().stop.as_ref().unwrap().fence_until;
     assert_eq!(fence(&w), Some(told + Span::secs(140)), "nobody will say more");
     // However often that is told.
     w.pass(Span::secs(100));
@@ -357,7 +358,7 @@ fn an_end_that_its_agent_did_not_see_is_waited_for_by_the_clock_where_ranks_go_o
 #[test]
 fn a_cancelled_job_that_goes_on_for_good_is_over_when_its_unseen_ranks_were_waited_for() {
     for cancelled_first in [false, true] {
-        let mut w = World::new(2, 8);
+        let mut w = TestSite::new(2, 8);
         let id = w.run(goes_on(1));
         let here = w.nodes_of(id)[0].clone();
         if cancelled_first {
@@ -379,7 +380,7 @@ fn a_cancelled_job_that_goes_on_for_good_is_over_when_its_unseen_ranks_were_wait
 
 #[test]
 fn a_lost_node_that_comes_back_without_having_seen_the_end_is_waited_for_no_longer_than_others() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(goes_on(1));
     let (key, gone) = (w.key(id), w.nodes_of(id)[0].clone());
     w.lose(&gone);
@@ -395,7 +396,7 @@ fn a_lost_node_that_comes_back_without_having_seen_the_end_is_waited_for_no_long
 
 #[test]
 fn beside_an_unseen_end_a_lost_node_is_waited_for_until_it_is_heard_where_ranks_go_on_for_good() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let id = w.run(goes_on(2));
     let (key, nodes) = (w.key(id), w.nodes_of(id));
     w.report(id, &nodes[0], unseen());
@@ -411,7 +412,7 @@ fn beside_an_unseen_end_a_lost_node_is_waited_for_until_it_is_heard_where_ranks_
 
 #[test]
 fn an_end_that_its_agent_did_not_see_is_no_failure_of_its_node() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     let here = w.nodes_of(id)[0].clone();
     w.report(id, &here, unseen());
@@ -423,14 +424,14 @@ fn an_end_that_its_agent_did_not_see_is_no_failure_of_its_node() {
 }
 
 /// The log is restored from a backup.
-fn restore(w: &mut World) {
+fn restore(w: &mut TestSite) {
     w.pass(Span::mins(1));
     w.ok(Command::Lead { epoch: Epoch(5_000_000), server: "s".into(), restored: true });
 }
 
 #[test]
 fn what_a_restored_log_holds_is_not_started_before_ranks_of_the_lost_life_have_stopped() {
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     let saves = |spec: JobSpec| JobSpec { checkpoint: checkpoints(false), ..spec };
     let runs = w.run(saves(gang(1, 8)));
     let waits = w.submit(saves(gang(3, 8)));
@@ -462,7 +463,7 @@ fn what_a_restored_log_holds_is_not_started_before_ranks_of_the_lost_life_have_s
 
 #[test]
 fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let first = w.run(gang(2, 8));
     let id = w.submit(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     restore(&mut w);
@@ -488,7 +489,7 @@ fn a_job_whose_ranks_of_a_lost_life_still_run_is_held_until_they_are_gone() {
 #[test]
 fn a_job_whose_ranks_of_a_lost_life_were_given_up_unseen_waits_as_long_as_they_may_go_on() {
     for connects in [true, false] {
-        let mut w = World::new(2, 8);
+        let mut w = TestSite::new(2, 8);
         let first = w.run(gang(2, 8));
         let id = w.submit(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
         restore(&mut w);
@@ -514,7 +515,7 @@ fn a_job_whose_ranks_of_a_lost_life_were_given_up_unseen_waits_as_long_as_they_m
 
 #[test]
 fn a_job_that_goes_on_in_a_partition_is_not_started_twice() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let mut spec = gang(1, 8);
     spec.on_partition = Some(OnPartition::Continue);
     let id = w.submit(spec);

@@ -13,7 +13,7 @@ mod sixth;
 #[path = "golden/third.rs"]
 mod third;
 
-use common::{World, crash, gang, node, replay};
+use common::{TestSite, crash, gang, node, replay};
 use muster_engine::State;
 use muster_model::command::{Command, IdempotencyKey, Observed};
 use muster_model::event::{Record, SCHEMA};
@@ -37,8 +37,8 @@ fn read_log(name: &str) -> Vec<Record> {
 }
 
 /// A life that meets every kind of event.
-fn life() -> World {
-    let mut w = World::new(6, 8);
+fn life() -> TestSite {
+    let mut w = TestSite::new(6, 8);
     w.ok(Command::Lead {
         epoch: muster_model::ids::Epoch(1),
         server: "server-1".into(),
@@ -166,7 +166,7 @@ fn kind(r: &Record) -> String {
 /// A log of an earlier shape, and what it added up to when it was written: by the version that made
 /// the shape, with `MUSTER_WRITE_GOLDEN=1`, and never again. One that is not there is a failure, or
 /// a shape that nobody holds later versions to would look like one that is held.
-fn kept(name: &str, live: fn() -> World, sum: &dyn Fn(&State) -> Value) -> (State, Value) {
+fn kept(name: &str, live: fn() -> TestSite, sum: &dyn Fn(&State) -> Value) -> (State, Value) {
     let (log, facts) = (format!("{name}.jsonl"), format!("{name}.facts.json"));
     if !file(&log).exists() && std::env::var_os("MUSTER_WRITE_GOLDEN").is_some() {
         let w = live();
@@ -215,7 +215,7 @@ fn summary(s: &State) -> serde_json::Value {
 }
 
 /// The second version's life: the first one's, and what is new.
-fn second_life() -> World {
+fn second_life() -> TestSite {
     let mut w = life();
     second::live(&mut w);
     w
@@ -233,7 +233,7 @@ fn the_second_versions_log_still_adds_up_to_the_same_things() {
 }
 
 /// The third version's life: the second one's, and what is new.
-fn third_life() -> World {
+fn third_life() -> TestSite {
     let mut w = second_life();
     third::live(&mut w);
     w

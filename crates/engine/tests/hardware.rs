@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{World, connected, fault, gang, inventory, node, replay, report, said_ahead};
+use common::{TestSite, connected, fault, gang, inventory, node, replay, report, said_ahead};
 use muster_engine::{Engine, Policy, State};
 use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::event::{Event, Origin};
@@ -14,29 +14,35 @@ use muster_model::qualification::{Level, Outcome};
 use muster_model::units::{Span, Time};
 
 /// Nodes that can be tested.
-fn able(nodes: usize) -> World {
-    let mut w = World::new(nodes, 8);
+fn able(nodes: usize) -> TestSite {
+    let mut w = TestSite::new(nodes, 8);
     for i in 0..nodes {
         meet(&mut w, i, "boot");
     }
     w
 }
 
-fn meet(w: &mut World, i: usize, boot: &str) {
+fn meet(w: &mut TestSite, i: usize, boot: &str) {
     meets(w, i, boot, Vec::new(), false);
 }
 
-fn meets(w: &mut World, i: usize, boot: &str, observed: Vec<(AttemptKey, Observed)>, ahead: bool) {
+fn meets(
+    w: &mut TestSite,
+    i: usize,
+    boot: &str,
+    observed: Vec<(AttemptKey, Observed)>,
+    ahead: bool,
+) {
     let can = ["qualify".to_string()].into();
     w.ok(said_ahead(connected(i, boot, Inventory { can, ..inventory(8) }, observed), ahead));
 }
 
-fn ask(w: &mut World, i: usize) -> u64 {
+fn ask(w: &mut TestSite, i: usize) -> u64 {
     w.ok(Command::Qualify { node: node(i), level: Level::Quick });
     w.testing(i).unwrap()
 }
 
-fn refused(w: &mut World, i: usize, word: &str) {
+fn refused(w: &mut TestSite, i: usize, word: &str) {
     let n = w.log.len();
     let no = w.send(Command::Qualify { node: node(i), level: Level::Quick }).unwrap_err();
     assert_eq!(no.code, RefusalCode::Conflict);
@@ -45,20 +51,20 @@ fn refused(w: &mut World, i: usize, word: &str) {
     assert_eq!(w.log.len(), n);
 }
 
-fn done(w: &mut World, i: usize, id: u64, outcome: Outcome, value: i64) {
+fn done(w: &mut TestSite, i: usize, id: u64, outcome: Outcome, value: i64) {
     w.ok(Command::QualificationDone { node: node(i), id, report: report(outcome, value) });
 }
 
-fn outcome(w: &World, i: usize) -> Option<Outcome> {
+fn outcome(w: &TestSite, i: usize) -> Option<Outcome> {
     w.engine.state().nodes[&node(i)].qualified.as_ref().map(|q| q.report.outcome)
 }
 
-fn cordon(w: &World, i: usize) -> Option<String> {
+fn cordon(w: &TestSite, i: usize) -> Option<String> {
     w.engine.state().nodes[&node(i)].cordon.as_ref().map(|c| c.reason.clone())
 }
 
 /// The engine starts anew from a snapshot.
-fn restart(w: &mut World) {
+fn restart(w: &mut TestSite) {
     let bytes = w.engine.state().to_bytes().unwrap();
     let state = State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
     assert_eq!(state.digest(), w.engine.state().digest());
@@ -68,7 +74,7 @@ fn restart(w: &mut World) {
 
 #[test]
 fn the_last_faults_of_a_node_are_remembered_and_all_are_counted() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     for n in 0..40 {
         let faults = vec![fault("xid-79", n % 8)];
         w.ok(Command::FaultsSeen { node: node(0), faults });
@@ -88,7 +94,7 @@ fn the_last_faults_of_a_node_are_remembered_and_all_are_counted() {
 
 #[test]
 fn a_fault_belongs_to_the_attempt_that_it_hit_and_to_no_other() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.run(gang(1, 8));
     let (home, key) = (w.nodes_of(id)[0].clone(), w.key(id));
     let other = if home == node(0) { node(1) } else { node(0) };
@@ -111,7 +117,7 @@ fn a_fault_belongs_to_the_attempt_that_it_hit_and_to_no_other() {
 
 #[test]
 fn a_node_is_tested_when_it_can_be_and_nothing_runs_there() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     refused(&mut w, 0, "does not know how");
     meet(&mut w, 0, "boot");
     let id = w.run(gang(1, 1));
@@ -234,7 +240,7 @@ fn one_that_was_better_before_or_is_behind_its_like_is_shown_and_stays_in_servic
     let id = ask(&mut w, 5);
     done(&mut w, 5, id, Outcome::Passed, 650);
     assert_eq!((outcome(&w, 5), cordon(&w, 5)), (Some(Outcome::Degraded), None));
-    let note = |w: &World, i: usize| {
+    let note = |w: &TestSite, i: usize| {
         let q = w.engine.state().nodes[&node(i)].qualified.clone().unwrap();
         q.report.checks[0].note.clone()
     };

@@ -32,7 +32,7 @@ mod words;
 #[path = "health/work.rs"]
 mod work;
 
-use common::{World, connected, fault, inventory, node, report};
+use common::{TestSite, connected, fault, inventory, node, report};
 use muster_model::command::{Command, Observed};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
@@ -46,30 +46,35 @@ use muster_model::remediation::{Act, Action, Mode, Remediation, RemediationStep}
 use std::sync::Arc;
 
 /// Nodes that can be tested, reset and restarted.
-pub(crate) fn able(nodes: usize) -> World {
-    let mut w = World::new(nodes, 8);
+pub(crate) fn able(nodes: usize) -> TestSite {
+    let mut w = TestSite::new(nodes, 8);
     for i in 0..nodes {
         meet(&mut w, i, "boot");
     }
     w
 }
 
-pub(crate) fn meet(w: &mut World, i: usize, boot: &str) {
+pub(crate) fn meet(w: &mut TestSite, i: usize, boot: &str) {
     meet_with(w, i, boot, Vec::new());
 }
 
 pub(crate) fn meet_with(
-    w: &mut World,
+    w: &mut TestSite,
     i: usize,
     boot: &str,
     observed: Vec<(AttemptKey, Observed)>,
 ) {
     let can = ["qualify", "reset", "reboot"].map(String::from).into();
-    tells(w, i, boot, Inventory { can, ..inventory(8) }, observed);
+    report_inventory(w, i, boot, Inventory { can, ..inventory(8) }, observed);
 }
 
 /// A node that was silent for a while connects, and knows of no attempt.
-pub(crate) fn meet_after(w: &mut World, i: usize, boot: &str, silent: muster_model::units::Span) {
+pub(crate) fn meet_after(
+    w: &mut TestSite,
+    i: usize,
+    boot: &str,
+    silent: muster_model::units::Span,
+) {
     let can = ["qualify", "reset", "reboot"].map(String::from).into();
     let mut command = connected(i, boot, Inventory { can, ..inventory(8) }, Vec::new());
     if let Command::NodeConnected { silent_for, .. } = &mut command {
@@ -79,8 +84,8 @@ pub(crate) fn meet_after(w: &mut World, i: usize, boot: &str, silent: muster_mod
 }
 
 /// A node connects and tells what is in it.
-pub(crate) fn tells(
-    w: &mut World,
+pub(crate) fn report_inventory(
+    w: &mut TestSite,
     i: usize,
     boot: &str,
     inventory: Inventory,
@@ -89,59 +94,59 @@ pub(crate) fn tells(
     w.ok(connected(i, boot, inventory, observed));
 }
 
-pub(crate) fn tell(w: &mut World, n: &NodeName, fault: ObservedFault) {
+pub(crate) fn report_fault(w: &mut TestSite, n: &NodeName, fault: ObservedFault) {
     w.ok(Command::FaultsSeen { node: n.clone(), faults: vec![fault] });
 }
 
-pub(crate) fn xid79(w: &mut World, n: &NodeName) {
+pub(crate) fn xid79(w: &mut TestSite, n: &NodeName) {
     let mut f = fault("xid-79", 3);
     f.at = w.now;
-    tell(w, n, f);
+    report_fault(w, n, f);
 }
 
-pub(crate) fn see(w: &mut World, kind: &str, entity: Entity, severity: Severity) {
+pub(crate) fn see(w: &mut TestSite, kind: &str, entity: Entity, severity: Severity) {
     let f = ObservedFinding::new(kind, entity, severity, w.now).because("seen by a test");
     w.ok(Command::FindingsSeen { findings: vec![f] });
 }
 
-pub(crate) fn of<'a>(w: &'a World, n: &NodeName) -> &'a Node {
+pub(crate) fn of<'a>(w: &'a TestSite, n: &NodeName) -> &'a Node {
     &w.engine.state().nodes[n]
 }
 
 /// The heaviest remediation of a node that goes on.
-pub(crate) fn remediation(w: &World, n: &NodeName) -> Option<Arc<Remediation>> {
+pub(crate) fn remediation(w: &TestSite, n: &NodeName) -> Option<Arc<Remediation>> {
     w.engine.state().health.remediations_of(n).max_by_key(|r| (r.action, r.id)).cloned()
 }
 
-pub(crate) fn stands(w: &World, n: &NodeName) -> (Stage, RemediationStep) {
+pub(crate) fn stands(w: &TestSite, n: &NodeName) -> (Stage, RemediationStep) {
     (of(w, n).stage, remediation(w, n).expect("a remediation goes on").step)
 }
 
-pub(crate) fn acts(w: &World, n: &NodeName) -> Vec<(u64, &'static str)> {
+pub(crate) fn acts(w: &TestSite, n: &NodeName) -> Vec<(u64, &'static str)> {
     let all = w.engine.state().health.open_acts();
     all.filter(|a| a.act.node() == Some(n)).map(|a| (a.id, a.act.word())).collect()
 }
 
 /// The test of a node ends.
-pub(crate) fn tested(w: &mut World, n: &NodeName, outcome: Outcome) {
+pub(crate) fn tested(w: &mut TestSite, n: &NodeName, outcome: Outcome) {
     let id = of(w, n).qualifying.expect("it is tested").id;
     w.ok(Command::QualificationDone { node: n.clone(), id, report: report(outcome, 700) });
 }
 
 /// Ranks of a job that is being stopped are gone, and those of the next attempt come up.
-pub(crate) fn moves_on(w: &mut World, id: JobId) {
+pub(crate) fn moves_on(w: &mut TestSite, id: JobId) {
     w.stopped(id);
     assert!(w.job(id).attempt.is_some(), "it is placed again: {:?}", w.job(id).state);
     w.start(id);
 }
 
-pub(crate) fn pages(w: &World) -> usize {
+pub(crate) fn pages(w: &TestSite) -> usize {
     let page =
         |e: &Event| matches!(e, Event::ActAsked { act } if matches!(act.act, Act::Page { .. }));
     w.log.iter().filter(|r| page(&r.event)).count()
 }
 
-pub(crate) fn automatic(w: &mut World, action: Action) {
+pub(crate) fn automatic(w: &mut TestSite, action: Action) {
     w.policy(|p| {
         p.remediations.modes.insert(action, Mode::Automatic);
     });

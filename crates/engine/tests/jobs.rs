@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{World, crash, gang, node, replay};
+use common::{TestSite, crash, gang, node, replay};
 use muster_model::command::{Actor, Command, IdempotencyKey, Observed, RefusalCode, Request};
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 #[test]
 fn a_gang_starts_when_every_rank_is_up_and_succeeds_when_every_rank_ended_well() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let id = w.gang(2, 8);
     assert_eq!(w.job(id).state, JobState::Starting);
     let nodes = w.nodes_of(id);
@@ -32,7 +32,7 @@ fn a_gang_starts_when_every_rank_is_up_and_succeeds_when_every_rank_ended_well()
 
 #[test]
 fn an_attempt_that_ends_with_the_first_report_of_it_ran_before_its_ranks_were_gone() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let id = w.gang(2, 8);
     let from = w.log.len();
     w.finish(id);
@@ -49,7 +49,7 @@ fn an_attempt_that_ends_with_the_first_report_of_it_ran_before_its_ranks_were_go
 
 #[test]
 fn a_gang_gets_all_its_nodes_or_none() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let first = w.gang(3, 8);
     let second = w.gang(2, 8);
     assert_eq!(w.job(first).state, JobState::Starting);
@@ -61,7 +61,7 @@ fn a_gang_gets_all_its_nodes_or_none() {
 
 #[test]
 fn one_failing_rank_stops_the_gang_and_its_code_comes_back() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let id = w.gang(2, 8);
     w.start(id);
     let nodes = w.nodes_of(id);
@@ -76,7 +76,7 @@ fn one_failing_rank_stops_the_gang_and_its_code_comes_back() {
 
 #[test]
 fn a_lost_node_sends_its_gang_elsewhere_and_the_old_ranks_are_stopped_before_it_works_again() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let id = w.gang(2, 8);
     w.start(id);
     let old = w.key(id);
@@ -104,7 +104,7 @@ fn a_lost_node_sends_its_gang_elsewhere_and_the_old_ranks_are_stopped_before_it_
 
 #[test]
 fn ranks_that_vanished_with_a_reboot_are_the_platforms_fault() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.gang(1, 8);
     w.start(id);
     let n = w.nodes_of(id)[0].clone();
@@ -115,7 +115,7 @@ fn ranks_that_vanished_with_a_reboot_are_the_platforms_fault() {
 
 #[test]
 fn an_order_that_never_arrived_is_not_counted_as_a_failure() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.gang(1, 8);
     let n = w.nodes_of(id)[0].clone();
     w.connect(n.as_str()[1..].parse().unwrap(), 8, "boot", Vec::new());
@@ -125,7 +125,7 @@ fn an_order_that_never_arrived_is_not_counted_as_a_failure() {
 
 #[test]
 fn retries_end_and_slow_down() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 8);
     spec.retries = Retries { infrastructure: 2, application: 0 };
     let id = w.submit(spec);
@@ -142,7 +142,7 @@ fn retries_end_and_slow_down() {
 
 #[test]
 fn application_errors_are_not_retried_unless_asked() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 8);
     spec.retries.application = 1;
     let id = w.submit(spec);
@@ -162,7 +162,7 @@ fn killed(note: &str) -> Observed {
 
 #[test]
 fn a_rank_that_is_killed_and_nobody_knows_why_is_not_the_jobs_fault() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let mut spec = gang(1, 8);
     spec.retries = Retries { infrastructure: 1, application: 0 };
     let id = w.submit(spec);
@@ -187,7 +187,7 @@ fn a_rank_that_is_killed_and_nobody_knows_why_is_not_the_jobs_fault() {
 
 #[test]
 fn a_rank_that_is_killed_for_its_memory_failed_by_itself() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let id = w.submit(gang(1, 8));
     w.report(id, &node(0), killed("out of memory: limit 16GiB"));
     w.sleep(Span::secs(5));
@@ -197,7 +197,7 @@ fn a_rank_that_is_killed_for_its_memory_failed_by_itself() {
 
 #[test]
 fn a_word_about_memory_that_comes_after_the_end_explains_it() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.submit(gang(1, 8));
     w.start(id);
     let (key, n) = (w.job(id).attempt_key().unwrap(), w.nodes_of(id)[0].clone());
@@ -215,7 +215,7 @@ fn a_word_about_memory_that_comes_after_the_end_explains_it() {
 
 #[test]
 fn a_time_limit_counts_from_the_start_and_ends_the_job() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 8);
     spec.time_limit = Some(Span::mins(10));
     let id = w.submit(spec);
@@ -232,7 +232,7 @@ fn a_time_limit_counts_from_the_start_and_ends_the_job() {
 
 #[test]
 fn cancel_wins_over_a_retry_that_was_under_way() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.gang(2, 8);
     w.start(id);
     let nodes = w.nodes_of(id);
@@ -246,7 +246,7 @@ fn cancel_wins_over_a_retry_that_was_under_way() {
 
 #[test]
 fn arrays_make_tasks_and_dependencies_wait_for_all_of_them() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let mut spec = gang(1, 8);
     spec.array = Some("0-2".into());
     spec.name = Some("prep".parse().unwrap());
@@ -266,7 +266,7 @@ fn arrays_make_tasks_and_dependencies_wait_for_all_of_them() {
 
 #[test]
 fn a_dependency_that_can_never_be_met_ends_the_job_with_the_reason() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let first = w.gang(1, 8);
     let mut spec = gang(1, 1);
     spec.after = vec![format!("{first}:ok")];
@@ -279,7 +279,7 @@ fn a_dependency_that_can_never_be_met_ends_the_job_with_the_reason() {
 
 #[test]
 fn held_jobs_wait_and_released_ones_go_on() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 8);
     spec.hold = true;
     let id = w.submit(spec);
@@ -298,7 +298,7 @@ fn held_jobs_wait_and_released_ones_go_on() {
 
 #[test]
 fn an_impossible_gang_is_refused_with_the_exact_reason() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let e = w.send(Command::Submit { spec: Arc::new(gang(99, 8)) }).unwrap_err();
     assert_eq!(e.code, RefusalCode::Policy);
     assert!(e.message.contains("99 nodes") && e.message.contains("4 nodes"), "{}", e.message);
@@ -328,7 +328,7 @@ fn an_impossible_gang_is_refused_with_the_exact_reason() {
 
 #[test]
 fn smaller_work_passes_a_waiting_gang_until_its_patience_ends() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let first = w.gang(1, 8);
     w.start(first);
     let big = w.gang(2, 8);
@@ -345,13 +345,13 @@ fn smaller_work_passes_a_waiting_gang_until_its_patience_ends() {
 
 #[test]
 fn an_idempotency_key_repeats_the_answer_and_refuses_another_body() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let key = |f: &str| IdempotencyKey {
         key: "user:a/k1".into(),
         fingerprint: f.into(),
         keep_until: Time(2_000_000),
     };
-    let req = |w: &World, f: &str| Request {
+    let req = |w: &TestSite, f: &str| Request {
         actor: Actor::system(),
         at: w.now,
         key: Some(key(f)),
@@ -369,12 +369,12 @@ fn an_idempotency_key_repeats_the_answer_and_refuses_another_body() {
 
 #[test]
 fn a_version_that_moved_is_a_conflict() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 1);
     spec.hold = true;
     let id = w.submit(spec);
     let v = w.job(id).version;
-    let req = |w: &World, v: Seq, command| Request {
+    let req = |w: &TestSite, v: Seq, command| Request {
         actor: Actor::system(),
         at: w.now,
         key: None,
@@ -389,7 +389,7 @@ fn a_version_that_moved_is_a_conflict() {
 
 #[test]
 fn a_bound_token_neither_sees_nor_steers_another_projects_jobs() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let id = w.gang(1, 1);
     w.ok(Command::CreateProject { name: "other".parse().unwrap(), description: String::new() });
     let actor = Actor {
@@ -414,7 +414,7 @@ fn a_bound_token_neither_sees_nor_steers_another_projects_jobs() {
 
 #[test]
 fn draining_lets_work_end_and_takes_nothing_new() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let id = w.gang(1, 4);
     w.start(id);
     w.ok(Command::Drain { node: node(0), reason: "fan".into(), stop: false });
@@ -429,7 +429,7 @@ fn draining_lets_work_end_and_takes_nothing_new() {
 
 #[test]
 fn a_drain_without_a_reason_does_not_take_the_reason_of_what_was_before() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.ok(Command::Drain { node: node(0), reason: String::new(), stop: false });
     let n = &w.engine.state().nodes[&node(0)];
     assert_eq!(n.stage, muster_model::node::Stage::Drained);
@@ -450,7 +450,7 @@ fn a_drain_without_a_reason_does_not_take_the_reason_of_what_was_before() {
 
 #[test]
 fn a_drain_that_stops_sends_the_work_elsewhere_without_counting_it_as_a_failure() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.gang(1, 8);
     w.start(id);
     let n = w.nodes_of(id)[0].clone();
@@ -467,7 +467,7 @@ fn a_drain_that_stops_sends_the_work_elsewhere_without_counting_it_as_a_failure(
 
 #[test]
 fn attempts_on_one_host_never_share_a_port() {
-    let mut w = World::empty();
+    let mut w = TestSite::empty();
     for i in 0..4 {
         w.ok(Command::Enroll {
             node: node(i),
@@ -497,7 +497,7 @@ fn attempts_on_one_host_never_share_a_port() {
 
 #[test]
 fn a_node_that_is_ahead_of_the_server_is_left_alone_until_an_operator_says_so() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.gang(1, 8);
     let n = w.nodes_of(id)[0].clone();
     let i: usize = n.as_str()[1..].parse().unwrap();
@@ -518,7 +518,7 @@ fn a_node_that_is_ahead_of_the_server_is_left_alone_until_an_operator_says_so() 
 
 #[test]
 fn a_join_token_works_as_often_and_as_long_as_it_says() {
-    let mut w = World::empty();
+    let mut w = TestSite::empty();
     w.ok(Command::CreateToken {
         id: "two".into(),
         name: "two".parse().unwrap(),
@@ -526,7 +526,7 @@ fn a_join_token_works_as_often_and_as_long_as_it_says() {
         usage: muster_model::tenant::TokenUse::Join { uses_left: Some(2) },
         ttl: Some(Span::mins(5)),
     });
-    let join = |w: &mut World, i: usize| {
+    let join = |w: &mut TestSite, i: usize| {
         w.send(Command::Enroll {
             node: node(i),
             machine: format!("m{i}"),
@@ -556,8 +556,8 @@ fn a_join_token_works_as_often_and_as_long_as_it_says() {
 
 #[test]
 fn a_restored_log_that_caught_up_still_knows_that_a_node_has_seen_another_life() {
-    let mut w = World::new(1, 8);
-    let lead = |w: &mut World, e: u64| {
+    let mut w = TestSite::new(1, 8);
+    let lead = |w: &mut TestSite, e: u64| {
         w.ok(Command::Lead {
             epoch: muster_model::ids::Epoch(e),
             server: "s".into(),
@@ -591,10 +591,10 @@ fn a_restored_log_that_caught_up_still_knows_that_a_node_has_seen_another_life()
 #[test]
 fn no_id_of_a_job_returns_after_a_restore() {
     let epoch = muster_model::ids::Epoch;
-    let lead = |w: &mut World, e: u64, restored: bool| {
+    let lead = |w: &mut TestSite, e: u64, restored: bool| {
         w.ok(Command::Lead { epoch: epoch(e), server: "s".into(), restored });
     };
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     lead(&mut w, 1, false);
     let kept = w.gang(1, 8);
     w.start(kept);
@@ -604,7 +604,7 @@ fn no_id_of_a_job_returns_after_a_restore() {
 
     // The same backup comes back twice; the store makes the epoch jump each time.
     for e in [1_700_042, 2_000_000_017] {
-        let mut w = World::new(2, 8);
+        let mut w = TestSite::new(2, 8);
         w.engine = muster_engine::Engine::new(backup.clone(), muster_engine::Policy::default());
         w.pass(Span::mins(1));
         lead(&mut w, e, true);
@@ -638,8 +638,8 @@ fn no_id_of_a_job_returns_after_a_restore() {
 
 #[test]
 fn only_an_operator_ends_the_protection_of_a_node() {
-    let mut w = World::new(1, 8);
-    let connect = |w: &mut World, ahead: bool| {
+    let mut w = TestSite::new(1, 8);
+    let connect = |w: &mut TestSite, ahead: bool| {
         let met = common::connected(0, "boot", common::inventory(8), Vec::new());
         w.ok(common::said_ahead(met, ahead));
     };
@@ -655,11 +655,11 @@ fn only_an_operator_ends_the_protection_of_a_node() {
 
 #[test]
 fn a_checkpoint_told_twice_is_written_once_and_never_goes_back() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let id = w.gang(1, 1);
     w.start(id);
     let key = w.key(id);
-    let tell = |w: &mut World, step: u64| {
+    let tell = |w: &mut TestSite, step: u64| {
         w.ok(Command::CheckpointDone {
             key,
             step: Some(step),
@@ -680,7 +680,7 @@ fn a_checkpoint_told_twice_is_written_once_and_never_goes_back() {
 
 #[test]
 fn an_unknown_project_or_secret_is_refused_by_name() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 1);
     spec.project = Some("nobody".parse().unwrap());
     let e = w.send(Command::Submit { spec: Arc::new(spec) }).unwrap_err();
@@ -695,7 +695,7 @@ fn an_unknown_project_or_secret_is_refused_by_name() {
 
 #[test]
 fn a_clock_that_runs_backwards_does_not_turn_the_log_back() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 1);
     spec.time_limit = Some(Span::mins(10));
     let id = w.submit(spec);

@@ -10,18 +10,18 @@
 
 mod agents;
 mod arrays;
-mod away;
 mod common;
-mod elsewhere;
 mod fences;
 mod golden;
 mod hardware;
 mod health;
 mod jobs;
+mod moved_agent;
 mod preflight;
 mod replay;
 mod runbooks;
 mod scheduling;
+mod server_down;
 mod slo;
 mod snapshots;
 mod tokens;

@@ -1,6 +1,6 @@
 //! Large gangs whose network is measured before their ranks start: a phase of the attempt.
 
-use crate::common::{World, gang, node, replay};
+use crate::common::{TestSite, gang, node, replay};
 use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::command::{Actor, Command, Observed, Request};
 use muster_model::event::{Event, Origin};
@@ -12,8 +12,8 @@ use muster_model::spec::{JobSpec, Preflight, Simulate};
 use muster_model::units::Span;
 
 /// Gangs of four nodes and more wait for a minute at most.
-fn world() -> World {
-    let mut w = World::new(6, 8);
+fn test_site() -> TestSite {
+    let mut w = TestSite::new(6, 8);
     w.policy(|p| {
         p.fabric.preflight_nodes = 4;
         p.fabric.within = Span::secs(60);
@@ -21,31 +21,31 @@ fn world() -> World {
     w
 }
 
-fn preflight(w: &World, id: JobId) -> AttemptPreflight {
+fn preflight(w: &TestSite, id: JobId) -> AttemptPreflight {
     w.job(id).attempt.as_ref().unwrap().preflight.clone().unwrap()
 }
 
-fn waits(w: &World, id: JobId) -> bool {
+fn waits(w: &TestSite, id: JobId) -> bool {
     w.engine.state().preflights().any(|k| k.job == id)
 }
 
-fn report(w: &mut World, id: JobId, report: PreflightReport) {
+fn report(w: &mut TestSite, id: JobId, report: PreflightReport) {
     let key = w.key(id);
     w.ok(Command::PreflightDone { key, report });
 }
 
 /// How often a preflight was written down.
-fn written(w: &World) -> usize {
+fn written(w: &TestSite) -> usize {
     w.log.iter().filter(|r| matches!(r.event, Event::PreflightSet(_))).count()
 }
 
-fn same_when_replayed(w: &World) {
+fn same_when_replayed(w: &TestSite) {
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]
 fn a_large_gang_begins_with_a_preflight_and_starts_when_it_has_passed() {
-    let mut w = world();
+    let mut w = test_site();
     let id = w.gang(4, 2);
     let p = preflight(&w, id);
     assert_eq!((p.since, p.until), (w.now, w.now + Span::secs(60)));
@@ -78,7 +78,7 @@ fn a_large_gang_begins_with_a_preflight_and_starts_when_it_has_passed() {
 
 #[test]
 fn who_is_small_says_no_or_only_pretends_to_work_starts_at_once() {
-    let mut w = world();
+    let mut w = test_site();
     let skip = JobSpec { preflight: Preflight::Skip, ..gang(4, 1) };
     let work = Simulate { run: Span::hours(1), ..Simulate::default() };
     let simulated = JobSpec { simulate: Some(work), ..gang(4, 1) };
@@ -94,7 +94,7 @@ fn who_is_small_says_no_or_only_pretends_to_work_starts_at_once() {
 
 #[test]
 fn what_cannot_be_measured_or_is_not_measured_in_time_starts() {
-    let mut w = world();
+    let mut w = test_site();
     let first = w.gang(4, 2);
     let reason = "fewer than two nodes can be tested now".to_string();
     report(&mut w, first, PreflightReport::NotMeasured { reason: reason.clone() });
@@ -113,7 +113,7 @@ fn what_cannot_be_measured_or_is_not_measured_in_time_starts() {
 
 #[test]
 fn slow_nodes_give_the_gang_a_moment_to_be_moved_and_then_it_starts() {
-    let mut w = world();
+    let mut w = test_site();
     let id = w.gang(4, 2);
     w.sleep(Span::secs(20));
     let slow = vec![w.nodes_of(id)[1].clone()];
@@ -138,7 +138,7 @@ fn slow_nodes_give_the_gang_a_moment_to_be_moved_and_then_it_starts() {
 
 #[test]
 fn a_gang_that_leaves_its_slow_node_begins_anew_elsewhere() {
-    let mut w = world();
+    let mut w = test_site();
     let id = w.gang(4, 8);
     let slow: NodeName = w.nodes_of(id)[0].clone();
     report(&mut w, id, PreflightReport::Slow { nodes: vec![slow.clone()] });
@@ -152,7 +152,7 @@ fn a_gang_that_leaves_its_slow_node_begins_anew_elsewhere() {
 
 #[test]
 fn one_that_is_cancelled_meanwhile_never_starts() {
-    let mut w = world();
+    let mut w = test_site();
     let id = w.gang(4, 2);
     let key = w.key(id);
     w.ok(Command::Cancel { job: id });
@@ -171,7 +171,7 @@ fn one_that_is_cancelled_meanwhile_never_starts() {
 
 #[test]
 fn a_node_that_is_lost_meanwhile_ends_the_attempt_and_the_next_one_is_measured_anew() {
-    let mut w = world();
+    let mut w = test_site();
     let id = w.gang(4, 8);
     let lost = w.nodes_of(id)[2].clone();
     let began = w.now;
@@ -190,7 +190,7 @@ fn a_node_that_is_lost_meanwhile_ends_the_attempt_and_the_next_one_is_measured_a
 
 #[test]
 fn it_is_in_the_log_so_a_new_server_goes_on_with_it() {
-    let mut w = world();
+    let mut w = test_site();
     let id = w.gang(4, 2);
     let (key, p) = (w.key(id), preflight(&w, id));
     w.sleep(Span::secs(10));
@@ -215,7 +215,7 @@ fn it_is_in_the_log_so_a_new_server_goes_on_with_it() {
 
 #[test]
 fn ranks_that_are_up_do_not_wait_for_a_measurement() {
-    let mut w = world();
+    let mut w = test_site();
     let id = w.gang(4, 2);
     let first = w.nodes_of(id)[0].clone();
     // A log that was restored may not know that it was over.
@@ -229,7 +229,7 @@ fn ranks_that_are_up_do_not_wait_for_a_measurement() {
 
 #[test]
 fn only_the_server_says_what_was_measured() {
-    let mut w = world();
+    let mut w = test_site();
     let id = w.gang(4, 2);
     let (key, at) = (w.key(id), w.now);
     let actor = Actor::agent(&node(0));

@@ -4,7 +4,7 @@ use crate::common;
 #[path = "replay/ops.rs"]
 mod ops;
 
-use common::{World, limited, replay};
+use common::{TestSite, limited, replay};
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
 use muster_metering::JobHistories;
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// A start that was reserved by limits is never put off without a reason given.
-fn reserved_starts_hold(w: &World) -> Result<(), TestCaseError> {
+fn reserved_starts_hold(w: &TestSite) -> Result<(), TestCaseError> {
     let mut standing: BTreeMap<JobId, Time> = BTreeMap::new();
     for r in &w.log {
         match &r.event {
@@ -46,7 +46,7 @@ fn reserved_starts_hold(w: &World) -> Result<(), TestCaseError> {
 }
 
 /// Whoever is stopped for another ranks below it.
-fn victims_rank_lower(w: &World) -> Result<(), TestCaseError> {
+fn victims_rank_lower(w: &TestSite) -> Result<(), TestCaseError> {
     let mut s = State::default();
     for r in &w.log {
         let tested = step_problems(&s, r).into_iter().find(|p| p.starts_with("none_while_tested"));
@@ -72,7 +72,7 @@ fn victims_rank_lower(w: &World) -> Result<(), TestCaseError> {
 
 /// Metering counts no GPU for two attempts at one moment: so the GPU time of all of them on a node
 /// never exceeds its GPUs times the time.
-fn metered_once(w: &World) -> Result<(), TestCaseError> {
+fn metered_once(w: &TestSite) -> Result<(), TestCaseError> {
     let mut meter = JobHistories::default();
     for r in &w.log {
         meter.apply(r);
@@ -96,8 +96,8 @@ fn lives(n: u32) -> ProptestConfig {
 }
 
 /// Whoever is placed starts at once, and whoever is stopped is gone at once.
-fn attend(w: &mut World) {
-    let next = |w: &World, s: JobState| {
+fn attend(w: &mut TestSite) {
+    let next = |w: &TestSite, s: JobState| {
         w.engine.state().jobs.values().find(|j| j.state == s).map(|j| j.id)
     };
     loop {
@@ -112,7 +112,7 @@ fn attend(w: &mut World) {
 }
 
 /// Time passes, and nothing is late.
-fn attend_for(w: &mut World, span: Span) {
+fn attend_for(w: &mut TestSite, span: Span) {
     let end = w.now + span;
     while w.now < end {
         w.now = w.engine.next_wake().filter(|t| *t < end).unwrap_or(end);
@@ -122,7 +122,7 @@ fn attend_for(w: &mut World, span: Span) {
 }
 
 /// Nobody starts later than the limits of others allow.
-fn reserved_starts_on_time(w: &World) -> Result<(), TestCaseError> {
+fn reserved_starts_on_time(w: &TestSite) -> Result<(), TestCaseError> {
     let mut standing: BTreeMap<JobId, Time> = BTreeMap::new();
     for r in &w.log {
         match &r.event {
@@ -155,7 +155,7 @@ proptest! {
         mode in 0u8..3,
         steps in proptest::collection::vec((1u32..5, 1u32..9, 1u64..300, any::<u8>(), 0u8..8), 1..60),
     ) {
-        let mut w = World::new(6, 8);
+        let mut w = TestSite::new(6, 8);
         w.policy(|p| p.backfill.mode = [BackfillMode::Conservative, BackfillMode::Easy, BackfillMode::Aggressive][usize::from(mode)]);
         for (nodes, gpus, mins, n, what) in steps {
             match what {

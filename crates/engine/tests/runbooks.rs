@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{World, node, replay};
+use common::{TestSite, node, replay};
 use muster_engine::{Engine, Policy, State, current_step, rehearse};
 use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::Entity;
@@ -68,8 +68,8 @@ fn vars(i: usize) -> BTreeMap<String, String> {
     BTreeMap::from([("node".to_owned(), node(i).to_string())])
 }
 
-fn world(role: Role) -> World {
-    let mut w = World::new(8, 8);
+fn test_site(role: Role) -> TestSite {
+    let mut w = TestSite::new(8, 8);
     w.ok(Command::CreateToken {
         id: "ann".into(),
         name: "ann".parse().unwrap(),
@@ -85,12 +85,12 @@ fn ann(role: Role) -> Actor {
     Actor { name: "user:ann".into(), role, project: None }
 }
 
-fn as_ann(w: &mut World, role: Role, command: Command) -> Result<Answer, Refusal> {
+fn as_ann(w: &mut TestSite, role: Role, command: Command) -> Result<Answer, Refusal> {
     let at = w.now;
     w.request(&Request { actor: ann(role), at, key: None, if_version: None, command })
 }
 
-fn begin(w: &mut World, role: Role, i: usize, auto: bool) -> u64 {
+fn begin(w: &mut TestSite, role: Role, i: usize, auto: bool) -> u64 {
     let command = Command::StartRunbook { name: "empty-it".into(), vars: vars(i), auto };
     match as_ann(w, role, command) {
         Ok(Answer::Begun { id }) => id,
@@ -98,11 +98,11 @@ fn begin(w: &mut World, role: Role, i: usize, auto: bool) -> u64 {
     }
 }
 
-fn run(w: &World, id: u64) -> Run {
+fn run(w: &TestSite, id: u64) -> Run {
     (*w.engine.state().runbooks.runs[&id]).clone()
 }
 
-fn say(w: &mut World, id: u64, answer: StepAnswer) -> Result<Answer, Refusal> {
+fn say(w: &mut TestSite, id: u64, answer: StepAnswer) -> Result<Answer, Refusal> {
     let step = run(w, id).step;
     let command = Command::AnswerRunbook { run: id, step, answer, note: String::new(), seen: None };
     as_ann(w, Role::Operator, command)
@@ -110,7 +110,7 @@ fn say(w: &mut World, id: u64, answer: StepAnswer) -> Result<Answer, Refusal> {
 
 #[test]
 fn a_person_goes_through_a_book_step_by_step() {
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     let id = begin(&mut w, Role::Operator, 1, false);
     assert_eq!((run(&w, id).step, run(&w, id).done.len()), (1, 0));
     say(&mut w, id, StepAnswer::Go).unwrap();
@@ -132,7 +132,7 @@ fn a_person_goes_through_a_book_step_by_step() {
 
 #[test]
 fn a_word_about_another_step_or_an_ended_run_is_refused() {
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     let id = begin(&mut w, Role::Operator, 1, false);
     let answer = StepAnswer::Go;
     let late = Command::AnswerRunbook { run: id, step: 2, answer, note: String::new(), seen: None };
@@ -145,7 +145,7 @@ fn a_word_about_another_step_or_an_ended_run_is_refused() {
 
 #[test]
 fn the_machine_goes_on_until_it_needs_a_person() {
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     let id = begin(&mut w, Role::Operator, 1, true);
     let r = run(&w, id);
     assert_eq!(r.step, 4, "{r:?}");
@@ -165,7 +165,7 @@ fn the_machine_goes_on_until_it_needs_a_person() {
 
 #[test]
 fn a_wait_ends_when_it_holds_or_when_its_time_is_up() {
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     let job = w.gang(1, 8);
     w.start(job);
     let at = common::number(&w.nodes_of(job)[0]);
@@ -184,7 +184,7 @@ fn a_wait_ends_when_it_holds_or_when_its_time_is_up() {
 
 #[test]
 fn the_machine_may_no_more_than_whoever_started_it() {
-    let mut w = world(Role::User);
+    let mut w = test_site(Role::User);
     let id = begin(&mut w, Role::User, 1, true);
     let r = run(&w, id);
     assert_eq!(r.done[1].outcome, StepOutcome::Refused, "{r:?}");
@@ -194,7 +194,7 @@ fn the_machine_may_no_more_than_whoever_started_it() {
     let start = Command::StartRunbook { name: "empty-it".into(), vars: vars(1), auto: false };
     assert_eq!(as_ann(&mut w, Role::Viewer, start).unwrap_err().code, RefusalCode::NotAllowed);
     // Somebody whose token was ended meanwhile acts no more.
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     let job = w.gang(1, 8);
     w.start(job);
     let at = common::number(&w.nodes_of(job)[0]);
@@ -206,7 +206,7 @@ fn the_machine_may_no_more_than_whoever_started_it() {
 }
 
 fn answer(
-    w: &mut World,
+    w: &mut TestSite,
     who: &str,
     role: Role,
     id: u64,
@@ -221,7 +221,7 @@ fn answer(
 
 #[test]
 fn an_answer_takes_the_permissions_of_what_follows_it() {
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     // The machine asks; after `no` it would uncordon the node in ann's name.
     let id = begin(&mut w, Role::Operator, 1, true);
     let before = w.log.len();
@@ -272,7 +272,7 @@ fn an_answer_takes_the_permissions_of_what_follows_it() {
 
 #[test]
 fn what_holds_automation_back_holds_the_machine_back() {
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     w.ok(Command::StopAutomation { reason: "a test".into() });
     let id = begin(&mut w, Role::Operator, 1, true);
     let r = run(&w, id);
@@ -283,7 +283,7 @@ fn what_holds_automation_back_holds_the_machine_back() {
     say(&mut w, id, StepAnswer::Go).unwrap();
     assert!(w.engine.state().nodes[&node(1)].cordon.is_some());
     // Nor does it take more nodes than automation may.
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     let ids: Vec<u64> = (0..8).map(|i| begin(&mut w, Role::Operator, i, true)).collect();
     let held = ids.iter().filter(|id| run(&w, **id).step == 2).count();
     assert!(held >= 5, "{held} of 8 were held");
@@ -291,7 +291,7 @@ fn what_holds_automation_back_holds_the_machine_back() {
 
 #[test]
 fn a_server_that_starts_anew_goes_on_and_does_nothing_twice() {
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     let job = w.gang(1, 8);
     w.start(job);
     let at = common::number(&w.nodes_of(job)[0]);
@@ -309,7 +309,7 @@ fn a_server_that_starts_anew_goes_on_and_does_nothing_twice() {
 
 #[test]
 fn a_dry_run_says_what_would_be_and_changes_nothing() {
-    let w = world(Role::Operator);
+    let w = test_site(Role::Operator);
     let before = w.engine.state().digest();
     let none = |_: &muster_runbook::Observable| None;
     let state = w.engine.state().clone();
@@ -326,7 +326,7 @@ fn a_dry_run_says_what_would_be_and_changes_nothing() {
 
 #[test]
 fn what_depends_on_a_wait_is_not_judged_by_the_present() {
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     let job = w.gang(1, 8);
     let vars = BTreeMap::from([("node".to_owned(), w.nodes_of(job)[0].to_string())]);
     let state = w.engine.state().clone();
@@ -339,7 +339,7 @@ fn what_depends_on_a_wait_is_not_judged_by_the_present() {
 
 #[test]
 fn approvals_are_not_over_because_automation_runs() {
-    let w = World::new(2, 8);
+    let w = TestSite::new(2, 8);
     let state = w.engine.state().clone();
     let none = |_: &muster_runbook::Observable| None;
     let vars = BTreeMap::new();
@@ -350,9 +350,9 @@ fn approvals_are_not_over_because_automation_runs() {
 
 #[test]
 fn every_book_on_the_shelf_can_be_rehearsed() {
-    let mut w = World::new(8, 8);
+    let mut w = TestSite::new(8, 8);
     let job = w.gang(1, 8);
-    for b in muster_runbook::shelf::books() {
+    for b in muster_runbook::builtin::books() {
         let given = |v: &String| {
             let value = match v.as_str() {
                 "node" => node(1).to_string(),
@@ -372,7 +372,7 @@ fn every_book_on_the_shelf_can_be_rehearsed() {
 
 #[test]
 fn whatever_an_alert_can_be_about_has_a_book() {
-    let w = World::new(2, 8);
+    let w = TestSite::new(2, 8);
     let books = &w.engine.state().runbooks;
     let topics = [
         "automation-stopped",
@@ -404,11 +404,12 @@ fn whatever_an_alert_can_be_about_has_a_book() {
 
 #[test]
 fn a_book_of_the_sites_own_counts_before_the_one_beneath_it() {
-    let mut w = World::new(1, 8);
-    let text =
-        muster_runbook::shelf::text("lemon").unwrap().replace("owner: fleet on-call", "owner: us");
+    let mut w = TestSite::new(1, 8);
+    let text = muster_runbook::builtin::text("lemon")
+        .unwrap()
+        .replace("owner: fleet on-call", "owner: us");
     w.ok(Command::SetRunbook { name: "lemon".into(), text: Arc::from(text) });
-    let of = |w: &World| w.engine.state().runbooks.all()["lemon"].0.owner.clone();
+    let of = |w: &TestSite| w.engine.state().runbooks.all()["lemon"].0.owner.clone();
     assert_eq!(of(&w), "us");
     let wrong = Command::SetRunbook { name: "other".into(), text: Arc::from(BOOK) };
     assert_eq!(w.send(wrong).unwrap_err().field.as_deref(), Some("name"));
@@ -421,9 +422,9 @@ fn a_book_of_the_sites_own_counts_before_the_one_beneath_it() {
 
 #[test]
 fn a_book_is_opened_at_the_first_step_that_is_left_to_do() {
-    let mut w = world(Role::Operator);
+    let mut w = test_site(Role::Operator);
     let book = muster_runbook::parse("empty-it", BOOK).expect("it is sound");
-    let at = |w: &World| current_step(w.engine.state(), &book, &vars(1));
+    let at = |w: &TestSite| current_step(w.engine.state(), &book, &vars(1));
     assert_eq!(at(&w), Some(2));
     w.ok(Command::Cordon { node: node(1), reason: "x".into() });
     assert_eq!(at(&w), Some(4), "it is cordoned and empty");
@@ -436,11 +437,11 @@ fn what_is_done_is_not_advised_again() {
     use muster_model::qualification::Outcome;
     use muster_model::remediation::RemediationStep;
     let book = |name: &str| {
-        let text = muster_runbook::shelf::text(name).expect("it is on the shelf");
+        let text = muster_runbook::builtin::text(name).expect("it is built in");
         muster_runbook::parse(name, text).expect("it is sound")
     };
     let (lost, hot) = (book("gpu-off-bus"), book("power-brake"));
-    let at = |w: &World, b: &muster_runbook::ParsedRunbook| {
+    let at = |w: &TestSite, b: &muster_runbook::ParsedRunbook| {
         let no = current_step(w.engine.state(), b, &vars(1))?;
         b.step(no).map(|s| s.title.clone())
     };
@@ -463,7 +464,7 @@ fn what_is_done_is_not_advised_again() {
 
 #[test]
 fn people_write_about_an_incident_and_take_it_on() {
-    let mut w = World::new(32, 8);
+    let mut w = TestSite::new(32, 8);
     let none = Command::NoteIncident { id: 7, text: "hm".into() };
     assert_eq!(w.send(none).unwrap_err().code, RefusalCode::NotFound);
     for i in 8..16 {
@@ -511,7 +512,7 @@ fn an_incident_is_closed_with_everything_that_is_open_of_it() {
 
 #[test]
 fn an_incident_of_nodes_that_are_still_lost_is_not_closed() {
-    let mut w = World::new(32, 8);
+    let mut w = TestSite::new(32, 8);
     for i in 8..16 {
         w.lose(&node(i));
     }

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{World, crash, gang, node, replay};
+use common::{TestSite, crash, gang, node, replay};
 use muster_engine::{Engine, Policy, State};
 use muster_model::alert::{
     Alert, AlertChange, AlertState, Matcher, Routing, Silence, Topic, Urgency,
@@ -23,8 +23,8 @@ fn policy() -> Policy {
 }
 
 /// A site whose leaves have 64 nodes, and that makes alerts.
-fn site(nodes: usize) -> World {
-    let mut w = World::new(nodes, 8);
+fn site(nodes: usize) -> TestSite {
+    let mut w = TestSite::new(nodes, 8);
     let place = |i: usize| Location {
         region: "r".into(),
         cluster: "c".into(),
@@ -43,7 +43,7 @@ fn site(nodes: usize) -> World {
 }
 
 /// No objectives are set about nodes: an objective that is not met is an alert of its own.
-fn unreserved(nodes: usize) -> World {
+fn unreserved(nodes: usize) -> TestSite {
     let mut w = site(nodes);
     let none = Objectives { defaults: 0, ..Objectives::default() };
     w.ok(Command::SetObjectives { objectives: Arc::new(none) });
@@ -51,14 +51,14 @@ fn unreserved(nodes: usize) -> World {
 }
 
 /// The server is killed: what is left is what a snapshot holds.
-fn restart(w: &mut World) {
+fn restart(w: &mut TestSite) {
     let bytes = w.engine.state().to_bytes().unwrap();
     let state = State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
     assert_eq!(state.digest(), w.engine.state().digest());
     w.engine = Engine::new(state, policy());
 }
 
-fn open(w: &World) -> Vec<Alert> {
+fn open(w: &TestSite) -> Vec<Alert> {
     w.engine.state().slo.open().cloned().collect()
 }
 
@@ -66,12 +66,12 @@ fn routing(text: &str) -> Arc<Routing> {
     Arc::new(serde_json::from_str(text).unwrap())
 }
 
-fn told(w: &World) -> usize {
+fn told(w: &TestSite) -> usize {
     w.log.iter().filter(|r| matches!(r.event, Event::AlertOpened { .. })).count()
 }
 
 /// Tells all that is owed now, as a server would; what was told.
-fn deliver(w: &mut World) -> Vec<(String, String, AlertChange)> {
+fn deliver(w: &mut TestSite) -> Vec<(String, String, AlertChange)> {
     let mut out = Vec::new();
     loop {
         let slo = &w.engine.state().slo;
@@ -96,7 +96,7 @@ fn a_spare_that_cannot_step_in_is_not_left() {
     let role = Some(NodeRole::Spare);
     w.ok(Command::MarkNode { node: spare.clone(), role, hazard: None });
     // What `muster health` counts, and whether the alert says that none is left.
-    let seen = |w: &mut World| {
+    let seen = |w: &mut TestSite| {
         w.sleep(Span::secs(10));
         let all = w.engine.state().spares().into_values();
         let missed = open(w).iter().any(|a| a.kind == "no-spares" && a.gone_since.is_none());
@@ -235,7 +235,7 @@ fn an_incident_whose_critical_findings_are_over_is_a_page_until_it_is_acknowledg
     }
     w.sleep(Span::secs(5));
     assert!(w.engine.state().health.incidents[&id].closed.is_none(), "one finding is open");
-    let pages = |w: &World| -> Vec<Alert> {
+    let pages = |w: &TestSite| -> Vec<Alert> {
         open(w).into_iter().filter(|a| a.urgency == Urgency::Page).collect()
     };
     let unanswered = pages(&w);
@@ -277,7 +277,7 @@ fn an_alert_counts_the_jobs_and_gpus_that_one_gpu_stops() {
     f.at = w.now;
     w.ok(Command::FaultsSeen { node: n.clone(), faults: vec![f] });
     w.sleep(Span::secs(3));
-    let of = |w: &World| open(w).into_iter().find(|a| a.cause == Entity::Gpu(n.clone(), 0));
+    let of = |w: &TestSite| open(w).into_iter().find(|a| a.cause == Entity::Gpu(n.clone(), 0));
     let a = of(&w).expect("an alert about the GPU");
     assert_eq!((a.jobs, a.gpus), (1, 32), "{a:#?}");
     // The gang is stopped and leaves: it is affected until it runs elsewhere.
@@ -300,9 +300,9 @@ fn a_critical_finding_whose_remediation_was_denied_is_a_page() {
     f.at = w.now;
     w.ok(Command::FaultsSeen { node: node(1), faults: vec![f] });
     w.sleep(Span::secs(3));
-    let of = |w: &World| open(w).into_iter().find(|a| a.cause == Entity::Gpu(node(1), 0));
+    let of = |w: &TestSite| open(w).into_iter().find(|a| a.cause == Entity::Gpu(node(1), 0));
     assert_eq!(of(&w).map(|a| a.urgency), Some(Urgency::Ticket));
-    let live = |w: &World| {
+    let live = |w: &TestSite| {
         let health = &w.engine.state().health;
         health.live_remediations().find(|r| r.node == node(1)).map(|r| r.id)
     };
@@ -317,13 +317,13 @@ fn jobs_that_have_ended_are_not_affected_any_more() {
     let mut w = unreserved(16);
     let job = w.run(gang(1, 8));
     let n = w.nodes_of(job)[0].clone();
-    let drift = |w: &World| {
+    let drift = |w: &TestSite| {
         let on = Entity::Node(n.clone());
         ObservedFinding::new("config-drift", on, Severity::Warning, w.now)
     };
     w.ok(Command::FindingsSeen { findings: vec![drift(&w)] });
     w.sleep(Span::secs(3));
-    let of = |w: &World| open(w).into_iter().find(|a| a.topic == Topic::Drift);
+    let of = |w: &TestSite| open(w).into_iter().find(|a| a.topic == Topic::Drift);
     assert_eq!(of(&w).map(|a| (a.jobs, a.gpus)), Some((1, 8)));
     w.ok(Command::Cancel { job });
     w.stopped(job);
@@ -368,7 +368,7 @@ fn what_a_program_did_affects_no_job_beside_it() {
 
 #[test]
 fn the_alert_of_an_incident_counts_the_jobs_that_it_hit_although_they_are_gone() {
-    let mut w = World::new(32, 8);
+    let mut w = TestSite::new(32, 8);
     w.engine = Engine::new(w.engine.state().clone(), policy());
     let none = Objectives { defaults: 0, ..Objectives::default() };
     w.ok(Command::SetObjectives { objectives: Arc::new(none) });
@@ -423,7 +423,7 @@ fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
 #[test]
 fn what_a_silence_is_under_is_named_in_full_and_must_be_there() {
     let mut w = unreserved(16);
-    let set = |w: &mut World, under: &str| {
+    let set = |w: &mut TestSite, under: &str| {
         let silence = Silence {
             name: "fans".parse().unwrap(),
             matcher: Matcher { under: Some(under.into()), ..Matcher::default() },
@@ -435,7 +435,7 @@ fn what_a_silence_is_under_is_named_in_full_and_must_be_there() {
         };
         w.send(Command::SetSilence { silence: Box::new(silence) })
     };
-    let kept = |w: &World| {
+    let kept = |w: &TestSite| {
         let all = &w.engine.state().slo.silences;
         all.values().next().and_then(|s| s.matcher.under.clone())
     };
@@ -487,7 +487,7 @@ fn automation_that_stopped_itself_is_one_page() {
     assert!(kinds.iter().all(|k| k != "detector-storm"), "{kinds:?}");
 }
 
-fn errors(w: &mut World, good: u64, total: u64) {
+fn errors(w: &mut TestSite, good: u64, total: u64) {
     let (sli, scope) = (Sli::ApiAvailability, Scope::default());
     let c = IndicatorCount { sli, scope, good, total, cause: None, at: None };
     w.ok(Command::ReportCounts { counts: vec![c] });
@@ -583,7 +583,7 @@ fn what_burnt_before_a_page_about_hardware_is_told_by_itself_to_its_end() {
         w.ok(Command::ReportCounts { counts: vec![burns.clone()] });
         w.sleep(Span::mins(1));
     }
-    let api = |w: &World| open(w).into_iter().find(|a| a.kind == "api");
+    let api = |w: &TestSite| open(w).into_iter().find(|a| a.kind == "api");
     let words = api(&w).unwrap().summary;
     let gpu = Entity::Gpu(node(1), 3);
     let hang = ObservedFinding::new("driver-hang", gpu, Severity::Critical, w.now);
@@ -599,7 +599,7 @@ fn what_burnt_before_a_page_about_hardware_is_told_by_itself_to_its_end() {
 #[test]
 fn objectives_are_set_replaced_and_given_up() {
     let mut w = site(1);
-    let names = |w: &World| -> Vec<String> {
+    let names = |w: &TestSite| -> Vec<String> {
         w.engine.state().slo.in_force().iter().map(|o| o.name.to_string()).collect()
     };
     assert_eq!(names(&w).len(), 16);

@@ -1,6 +1,6 @@
 //! What jobs share stands in a snapshot once, and is shared again when it is read.
 
-use crate::common::{World, connected, gang, inventory, node, replay, report};
+use crate::common::{TestSite, connected, gang, inventory, node, replay, report};
 use muster_engine::{SNAPSHOT_FORMAT, SnapshotError, State};
 use muster_model::command::{Actor, Command, Request};
 use muster_model::ids::JobId;
@@ -20,8 +20,8 @@ fn large(array: &str) -> JobSpec {
 }
 
 /// A site with an array of a thousand tasks that differ in how they stand, and a job beside it.
-fn site() -> (World, JobId) {
-    let mut w = World::new(1, 8);
+fn site() -> (TestSite, JobId) {
+    let mut w = TestSite::new(1, 8);
     let first = w.submit(large("0-999"));
     w.ok(Command::Cancel { job: JobId(first.0 + 3) });
     w.ok(Command::Release { job: JobId(first.0 + 4) });
@@ -36,7 +36,7 @@ fn change(n: u64) -> (Priority, Option<Span>) {
 }
 
 /// Changes the first tasks of an array, each in a way of its own.
-fn change_each(w: &mut World, first: JobId, tasks: u64) {
+fn change_each(w: &mut TestSite, first: JobId, tasks: u64) {
     for n in 0..tasks {
         let (job, (priority, time_limit)) = (JobId(first.0 + n), change(n));
         let command = Command::UpdateJob { job, priority: Some(priority), time_limit };
@@ -174,7 +174,7 @@ fn a_snapshot_of_an_older_version_is_read_and_its_jobs_share_again() {
 
 #[test]
 fn a_task_that_was_changed_costs_what_was_changed_of_it() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let first = w.submit(large("0-999"));
     let (from, plain) = (w.log.len(), w.engine.state().to_bytes().unwrap().len());
     change_each(&mut w, first, 1000);
@@ -196,7 +196,7 @@ fn a_task_that_was_changed_costs_what_was_changed_of_it() {
 
 #[test]
 fn what_older_versions_wrote_of_changed_tasks_is_read_and_shared_again() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let first = w.submit(large("0-99"));
     change_each(&mut w, first, 90);
     w.gang(1, 1);
@@ -214,7 +214,7 @@ fn what_older_versions_wrote_of_changed_tasks_is_read_and_shared_again() {
 
 #[test]
 fn a_snapshot_that_is_cut_altered_or_newer_is_refused() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.gang(1, 1);
     let bytes = w.engine.state().to_bytes().unwrap();
     let text = String::from_utf8(bytes.clone()).unwrap();
@@ -266,7 +266,7 @@ fn real() -> Inventory {
 
 #[test]
 fn a_retired_node_costs_little_although_it_is_stored_for_ever() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let n = node(1);
     w.ok(Command::NoteNodeKey { node: n.clone(), key: "ab12".into() });
     w.ok(connected(1, "boot", real(), Vec::new()));

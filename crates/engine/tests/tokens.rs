@@ -1,6 +1,6 @@
 //! Tokens that are over.
 
-use crate::common::{World, replay};
+use crate::common::{TestSite, replay};
 use muster_model::command::{Command, RefusalCode};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
@@ -22,7 +22,7 @@ fn revoke(id: &str) -> Command {
 
 #[test]
 fn a_token_that_is_revoked_again_is_not_unknown() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.ok(make("a1", "ci", None));
     w.ok(revoke("a1"));
     let n = w.log.len();
@@ -40,7 +40,7 @@ fn a_token_that_is_revoked_again_is_not_unknown() {
 
 #[test]
 fn a_token_that_expired_long_ago_is_not_listed_for_ever() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.ok(make("short", "ci", Some(Span::hours(1))));
     w.ok(make("long", "ci", Some(Span::hours(24 * 365))));
     w.ok(make("ever", "ci", None));

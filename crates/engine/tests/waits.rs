@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{World, gang, replay};
+use common::{TestSite, gang, replay};
 use muster_model::command::{Actor, Answer, Command, Observed, RefusalCode, Request};
 use muster_model::ids::JobId;
 use muster_model::job::{JobState, SlotEnd};
@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 #[test]
 fn every_condition_on_an_array_is_judged_by_all_its_tasks() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let mut spec = gang(1, 8);
     spec.array = Some("0-2".into());
     spec.name = Some("prep".parse().unwrap());
     let first = w.submit(spec);
-    let after = |w: &mut World, text: &str, array: Option<&str>| {
+    let after = |w: &mut TestSite, text: &str, array: Option<&str>| {
         let mut spec = gang(4, 8);
         spec.after = vec![text.into()];
         spec.array = array.map(Into::into);
@@ -63,17 +63,19 @@ fn every_condition_on_an_array_is_judged_by_all_its_tasks() {
 
 #[test]
 fn one_task_of_an_array_can_be_waited_for() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let first = w.submit(JobSpec { array: Some("0-2".into()), ..gang(1, 8) });
     let second = JobId(first.0 + 1);
-    let after =
-        |w: &mut World, text: String| w.try_as("ann", JobSpec { after: vec![text], ..gang(4, 8) });
+    let after = |w: &mut TestSite, text: String| {
+        w.try_as("ann", JobSpec { after: vec![text], ..gang(4, 8) })
+    };
     let ok = after(&mut w, format!("{first}_1")).unwrap();
     let head = after(&mut w, format!("{first}_0:any")).unwrap();
     let number = after(&mut w, format!("{second}:ok")).unwrap();
     let fail = after(&mut w, format!("{first}_1:fail")).unwrap();
     let whole = after(&mut w, first.to_string()).unwrap();
-    let why = |w: &World, id: JobId| w.engine.state().barred(w.job(id), w.now).map(|(_, why)| why);
+    let why =
+        |w: &TestSite, id: JobId| w.engine.state().barred(w.job(id), w.now).map(|(_, why)| why);
     for id in [ok, number, fail] {
         assert_eq!(why(&w, id), Some(format!("waits for job {first}_1, which is starting")));
     }
@@ -101,7 +103,7 @@ fn one_task_of_an_array_can_be_waited_for() {
 
 #[test]
 fn a_failure_is_waited_for_until_every_task_has_ended_and_nothing_queues_what_it_would_cancel() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let first = w.submit(JobSpec { array: Some("0-1".into()), ..gang(1, 8) });
     let fail = w.submit(JobSpec { after: vec![format!("{first}:fail")], ..gang(1, 1) });
     for id in [first, JobId(first.0 + 1)] {
@@ -124,10 +126,10 @@ fn a_failure_is_waited_for_until_every_task_has_ended_and_nothing_queues_what_it
 
 #[test]
 fn what_would_be_cancelled_at_once_is_refused_by_a_dry_run_and_by_submit_alike() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let first = w.run(gang(1, 8));
     let spec = Arc::new(JobSpec { after: vec![format!("{first}:fail")], ..gang(1, 1) });
-    let ask = |w: &World| w.engine.state().explain_spec(&spec, "user:ann", w.now);
+    let ask = |w: &TestSite| w.engine.state().explain_spec(&spec, "user:ann", w.now);
     assert_eq!(ask(&w).unwrap().summary, format!("waits for job {first}, which is running"));
     w.finish(first);
     let asked = ask(&w).unwrap_err();
@@ -141,7 +143,7 @@ fn what_would_be_cancelled_at_once_is_refused_by_a_dry_run_and_by_submit_alike()
 
 #[test]
 fn a_list_gives_the_reason_that_explain_gives() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let held = w.submit(JobSpec { hold: true, ..gang(1, 1) });
     let waits = w.submit(JobSpec { after: vec![held.to_string()], ..gang(1, 1) });
     for (id, name) in [(held, "hold"), (waits, "dependency")] {
@@ -154,7 +156,7 @@ fn a_list_gives_the_reason_that_explain_gives() {
 
 #[test]
 fn a_held_job_that_was_cancelled_starts_when_somebody_queues_it_again() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let id = w.submit(JobSpec { hold: true, ..gang(1, 1) });
     w.ok(Command::Cancel { job: id });
     assert_eq!(w.job(id).state, JobState::Cancelled);
@@ -166,8 +168,8 @@ fn a_held_job_that_was_cancelled_starts_when_somebody_queues_it_again() {
 /// Every task once kept every task that it waited for: a hundred million entries.
 #[test]
 fn a_large_array_that_waits_for_a_large_array_costs_what_both_have() {
-    let mut w = World::new(1, 8);
-    let send = |w: &mut World, command: Command| {
+    let mut w = TestSite::new(1, 8);
+    let send = |w: &mut TestSite, command: Command| {
         let (actor, at) = (Actor::system(), w.now);
         w.engine.handle(&Request { actor, at, key: None, if_version: None, command }).unwrap()
     };

@@ -82,7 +82,7 @@ fn dashboards_hold_together() {
 
 #[test]
 fn the_runbook_of_every_alert_is_on_the_shelf() {
-    let books = muster_runbook::shelf::books();
+    let books = muster_runbook::builtin::books();
     for r in rules::platform().iter().chain(&rules::objectives(&[])).flat_map(|g| &g.rules) {
         for (_, word) in r.labels.iter().filter(|(name, _)| *name == "runbook") {
             let serves =

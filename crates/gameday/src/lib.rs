@@ -1,9 +1,9 @@
 //! `muster gameday`: practise failures, and see whether what must follow does.
 
 mod drills;
-mod hands;
 mod net;
 mod play;
+mod processes;
 mod real;
 mod result;
 mod scene;

@@ -1,7 +1,7 @@
 //! Drills with real processes: nothing in them is simulated but the machines they are said to be
 //! on.
 
-use super::hands::{self, ProcessGroups, Slowed};
+use super::processes::{self, ProcessGroups, Slowed};
 use super::result::{DrillObservation, Outcome};
 use super::scene::{
     Actor, Drill, Expect, ExpectedJobOutcome, ExpectedRemediation, Play, RealDrill, Setting,
@@ -141,7 +141,7 @@ async fn started(client: &Client, spec: &JobSpec, mark: &str, n: usize) -> Resul
     let id = client.submit(spec).await?.id().to_owned();
     until("all ranks run", || async {
         let job = client.job(&id).await.ok()?;
-        let up = job.state == JobState::Running && hands::ranks(mark).len() == n;
+        let up = job.state == JobState::Running && processes::ranks(mark).len() == n;
         if up { Actor::of(&job).ok() } else { None }
     })
     .await
@@ -183,14 +183,14 @@ pub(super) fn since(began: Time, at: Time) -> u64 {
 pub(crate) async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Result<Outcome, Fail> {
     ready(&site.client, 4).await?;
     let actor = started(&site.client, &gang(WAITS, mark, 4, 1), mark, 4).await?;
-    let before = hands::ranks(mark);
+    let before = processes::ranks(mark);
     let began = now();
     site.kill().await?;
     let probe = site.client.healthz();
     let gone = tokio::time::timeout(Duration::from_secs(20), probe).await;
     let detected = matches!(gone, Err(_) | Ok(Err(_))).then(|| since(began, now()));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let lived = before.iter().filter(|(_, id)| hands::alive(*id)).count();
+    let lived = before.iter().filter(|(_, id)| processes::alive(*id)).count();
     site.again().await?;
     ready(&site.client, 4).await?;
     let client = site.client.clone();
@@ -200,7 +200,7 @@ pub(crate) async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Resu
     .await?;
     let recovered = since(began, now());
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let same = hands::ranks(mark) == before;
+    let same = processes::ranks(mark) == before;
     let kept = job.attempts == actor.key.attempt && job.past.is_empty();
     let drained = out_of_service(&client).await?.len();
     client.act(&actor.id, JobAction::Cancel).await?;
@@ -233,9 +233,9 @@ pub(crate) async fn server_loss(site: &mut Site, name: &str, mark: &str) -> Resu
 pub(crate) async fn rank_killed(client: &Client, name: &str, mark: &str) -> Result<Outcome, Fail> {
     ready(client, 4).await?;
     let actor = started(client, &gang(WAITS, mark, 4, 1), mark, 4).await?;
-    let (_, victim) = *hands::ranks(mark).get(1).ok_or_else(|| Fail::failed("no rank 1"))?;
+    let (_, victim) = *processes::ranks(mark).get(1).ok_or_else(|| Fail::failed("no rank 1"))?;
     let began = now();
-    hands::signal(victim, Signal::KILL);
+    processes::signal(victim, Signal::KILL);
     let (job, detected) = until("the end is seen", || async {
         let job = client.job(&actor.id).await.ok()?;
         verdict(&job, actor.key.attempt).map(|_| (job, since(began, now())))
@@ -244,7 +244,7 @@ pub(crate) async fn rank_killed(client: &Client, name: &str, mark: &str) -> Resu
     let said = verdict(&job, actor.key.attempt);
     until("it runs again", || async {
         let job = client.job(&actor.id).await.ok()?;
-        let again = job.state == JobState::Running && hands::ranks(mark).len() == 4;
+        let again = job.state == JobState::Running && processes::ranks(mark).len() == 4;
         (again && job.attempts > actor.key.attempt).then_some(())
     })
     .await?;
@@ -299,8 +299,8 @@ pub(super) async fn agent(site: &Site) -> Result<tokio::process::Child, Fail> {
 /// Ends an agent, and waits for it.
 pub(super) async fn end_agent(mut agent: tokio::process::Child) {
     if let Some(id) = agent.id() {
-        hands::signal(id, Signal::CONT);
-        hands::signal(id, Signal::TERM);
+        processes::signal(id, Signal::CONT);
+        processes::signal(id, Signal::TERM);
     }
     if tokio::time::timeout(Duration::from_secs(10), agent.wait()).await.is_err() {
         let _ = agent.kill().await;
@@ -321,14 +321,15 @@ pub(crate) async fn agent_stopped(site: &Site, name: &str, mark: &str) -> Result
 async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<Outcome, Fail> {
     ready(client, 1).await?;
     let actor = started(client, &gang(WAITS, mark, 1, 0), mark, 1).await?;
-    let before = hands::ranks(mark);
+    let before = processes::ranks(mark);
     let began = now();
-    hands::signal(agent, Signal::STOP);
+    processes::signal(agent, Signal::STOP);
     let (about, at) = until("the node is lost", || found(client, "node-lost", began)).await?;
     // As long as nobody knows whether it runs, it must not run a second time.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let alone = hands::ranks(mark) == before && before.iter().all(|(_, id)| hands::alive(*id));
-    hands::signal(agent, Signal::CONT);
+    let alone =
+        processes::ranks(mark) == before && before.iter().all(|(_, id)| processes::alive(*id));
+    processes::signal(agent, Signal::CONT);
     ready(client, 1).await?;
     let job = until("the job runs again", || async {
         let again = |j: &Job| j.state == JobState::Running && j.attempts > actor.key.attempt;
@@ -336,7 +337,7 @@ async fn stopped(client: &Client, name: &str, mark: &str, agent: u32) -> Result<
     })
     .await?;
     let recovered = since(began, now());
-    let ended = before.iter().all(|(_, id)| !hands::alive(*id));
+    let ended = before.iter().all(|(_, id)| !processes::alive(*id));
     let drained = out_of_service(client).await?;
     client.act(&actor.id, JobAction::Cancel).await?;
     let expect = Expect {
@@ -368,7 +369,7 @@ pub(crate) async fn slow(
     // Whole nodes: what ranks say of themselves takes no node out on which others may work.
     let actor = started(client, &gang(TRAINS, mark, 4, 8), mark, 4).await?;
     let ids = |all: bool| {
-        let ranks = hands::ranks(mark).into_iter().filter(move |(r, _)| all || *r == 1);
+        let ranks = processes::ranks(mark).into_iter().filter(move |(r, _)| all || *r == 1);
         ranks.map(|(_, id)| id).collect::<Vec<u32>>()
     };
     let seats = ProcessGroups::new(&ids(true));

@@ -1,6 +1,6 @@
 //! Where drills are played: a cluster of their own, or the one that is there.
 
-use super::hands::{free_port, pid};
+use super::processes::{free_port, pid};
 use muster_client::Client;
 use muster_model::units::Span;
 use muster_terminal::fail::Fail;

@@ -4,7 +4,7 @@ use super::real::{agent_stopped, rank_killed, server_loss, slow};
 use super::result::Outcome;
 use super::scene::RealDrill;
 use super::site::Site;
-use super::{hands, net, xid};
+use super::{net, processes, xid};
 use muster_terminal::fail::Fail;
 
 /// Plays it on a site of its own. All ranks are gone afterwards.
@@ -27,6 +27,6 @@ struct Ranks(String);
 
 impl Drop for Ranks {
     fn drop(&mut self) {
-        hands::end_all(&self.0);
+        processes::end_all(&self.0);
     }
 }

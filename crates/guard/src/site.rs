@@ -12,7 +12,7 @@ use muster_model::spec::JobSpec;
 use muster_model::tenant::TokenUse;
 use muster_model::topology::{Location, Topology};
 use muster_model::units::{Span, Time};
-use muster_server::console::Picture;
+use muster_server::console::ConsoleSnapshot;
 use muster_simnode::{SimConfig, SimNode};
 use muster_store::{Batch, Entry, LeaseAnswer, StoreUrl};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) fn console_frame() -> WriteCounts {
     let before: Vec<JobId> = (0..500).map(|_| site.submit(whole_node())).collect();
     site.settle();
     site.report(&before, &Observed::Running);
-    let mut picture = Picture::default();
+    let mut picture = ConsoleSnapshot::default();
     picture.frame(site.engine.state(), site.now);
     site.now = site.now + Span::secs(1);
     site.report(&before[..50], &Observed::Ended(SlotEnd::Ok));

@@ -157,7 +157,7 @@ fn fit(cells: &Cells) -> (f64, [Vec<f64>; 3]) {
     (base, f)
 }
 
-fn told(model: &Model, key: Key) -> f64 {
+fn predicted(model: &Model, key: Key) -> f64 {
     let p = Precursors {
         age_days: Some(TITAN.age[key.0].0),
         slot: Some(CAGES[key.1]),
@@ -185,7 +185,7 @@ fn brier(cells: &Cells, chance: impl Fn(Key) -> f64) -> f64 {
 
 /// How often a month with a failure was told a higher chance than one without.
 fn auc(cells: &Cells) -> f64 {
-    let mut by: Vec<(f64, Cell)> = cells.iter().map(|(k, c)| (told(&TITAN, *k), *c)).collect();
+    let mut by: Vec<(f64, Cell)> = cells.iter().map(|(k, c)| (predicted(&TITAN, *k), *c)).collect();
     by.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (mut below, mut won) = (0.0, 0.0);
     for (_, c) in &by {
@@ -198,9 +198,9 @@ fn auc(cells: &Cells) -> f64 {
 
 /// Months, failures told and failures seen where the chance lies within bounds.
 fn band(cells: &Cells, from: f64, to: f64) -> (u64, f64, u64) {
-    let within = cells.iter().filter(|(k, _)| (from..to).contains(&told(&TITAN, **k)));
+    let within = cells.iter().filter(|(k, _)| (from..to).contains(&predicted(&TITAN, **k)));
     within.fold((0, 0.0, 0), |a, (k, c)| {
-        (a.0 + c.months, a.1 + c.months as f64 * told(&TITAN, *k), a.2 + c.failed)
+        (a.0 + c.months, a.1 + c.months as f64 * predicted(&TITAN, *k), a.2 + c.failed)
     })
 }
 
@@ -214,7 +214,7 @@ fn report(data: &Data) -> String {
     for (name, c) in [("fitted", a), ("measured", b)] {
         line(format!("  \"{name}\": {{ \"months\": {}, \"failed\": {} }},", c.months, c.failed));
     }
-    let (model, plain) = (brier(test, |k| told(&TITAN, k)), brier(test, |_| base));
+    let (model, plain) = (brier(test, |k| predicted(&TITAN, k)), brier(test, |_| base));
     line(format!(
         "  \"brier\": {{ \"model\": {model:.6}, \"base_rate\": {plain:.6}, \"skill\": {:.4} }},",
         1.0 - model / plain
@@ -285,7 +285,7 @@ fn titans_gpus_fail_as_often_as_the_model_says() {
     let test = &data.halves[1];
     let all = sum(&data.halves[0]);
     let plain = all.failed as f64 / all.months as f64;
-    assert!(brier(test, |k| told(&TITAN, k)) < brier(test, |_| plain));
+    assert!(brier(test, |k| predicted(&TITAN, k)) < brier(test, |_| plain));
     let (_, expected, failed) = band(test, 0.0, 1.01);
     assert!((expected / failed as f64 - 1.0).abs() < 0.25, "{expected} told, {failed} seen");
     assert!(auc(test) > 0.75);

@@ -47,7 +47,7 @@ fn view(s: &Site, caller: &Caller) -> CauseList {
     let whole = caller.actor.project.is_none();
     let mut groups: Vec<(String, CauseGroup<'_>)> = by_cause(s, caller).into_iter().collect();
     groups.sort_by_cached_key(|(key, g)| rank(key, g));
-    let mut books = Books { site: s, whole, known: BTreeMap::new() };
+    let mut books = RunbookLookup { site: s, whole, known: BTreeMap::new() };
     let count = groups.len() as u64;
     let shown = groups.iter().take(CAUSES).map(|(key, g)| cause(s, caller, key, g, &mut books));
     CauseList { items: shown.collect(), count, cursor: None }
@@ -137,7 +137,7 @@ fn cause(
     caller: &Caller,
     key: &str,
     g: &CauseGroup<'_>,
-    books: &mut Books<'_>,
+    books: &mut RunbookLookup<'_>,
 ) -> OpenCause {
     let (kind, entity, summary) = lead(g);
     let on = g.findings.iter().filter_map(|f| f.seen.entity.node());
@@ -207,13 +207,13 @@ fn jobs_on(s: &Site, caller: &Caller, nodes: &BTreeSet<&NodeName>) -> Vec<CauseJ
 }
 
 /// Runbooks by what they serve, each read once.
-struct Books<'a> {
+struct RunbookLookup<'a> {
     site: &'a Site,
     whole: bool,
     known: BTreeMap<String, Option<ParsedRunbook>>,
 }
 
-impl Books<'_> {
+impl RunbookLookup<'_> {
     fn runbook(&mut self, kind: &str, g: &CauseGroup<'_>) -> Option<CauseRunbook> {
         if !self.whole {
             return None;

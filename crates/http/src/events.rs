@@ -6,7 +6,7 @@ use super::auth::{Caller, Reader};
 use super::error::{Failure, Reply};
 use super::event_filter::EventFilter;
 use super::extract::{LAST_EVENT_ID, Query, accepts, asks_for, shown, stream_body, text_header};
-use super::feed::{Batch, Feed, NextText, Outlet, SendFailure};
+use super::feed::{Batch, Feed, NextText, SendFailure, StreamBuffer};
 use super::limits::StreamPermit;
 use super::{App, auth, mark, others, paging};
 use axum::extract::State;
@@ -209,7 +209,7 @@ async fn follow(app: App, caller: Caller, filter: EventFilter, from: StreamPosit
     // A place that is archived is told with its status, before the stream begins.
     read(&app, &caller, &from).await?;
     let end = app.brain().durable();
-    let (outlet, stream) = Outlet::new(&app, &caller.token);
+    let (outlet, stream) = StreamBuffer::new(&app, &caller.token);
     let mut response = Response::new(stream_body(stream));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -282,7 +282,7 @@ async fn produce(
     caller: Caller,
     filter: EventFilter,
     mut from: StreamPosition,
-    outlet: Outlet,
+    outlet: StreamBuffer,
 ) {
     let (mut told, _follower) = Feed::follow(&app);
     let mut sent = outlet.send(Bytes::from_static(b"retry: 1000\n\n")).await;

@@ -218,7 +218,7 @@ pub(crate) enum SendFailure {
 }
 
 /// Where a stream's bytes wait until the reader takes them: so many, and no more.
-pub(crate) struct Outlet {
+pub(crate) struct StreamBuffer {
     tx: mpsc::UnboundedSender<Piece>,
     own: Arc<Semaphore>,
     token: Arc<Semaphore>,
@@ -227,17 +227,17 @@ pub(crate) struct Outlet {
     patience: Duration,
 }
 
-impl Outlet {
+impl StreamBuffer {
     /// An outlet for a stream of this token, and the stream.
     pub(crate) fn new(
         app: &App,
         token: &str,
-    ) -> (Outlet, impl futures::Stream<Item = Result<Bytes, io::Error>> + Send + use<>) {
+    ) -> (StreamBuffer, impl futures::Stream<Item = Result<Bytes, io::Error>> + Send + use<>) {
         let config = app.config();
         let all = config.stream_bytes_per_token.max(1);
         let most = config.stream_bytes.clamp(1, all);
         let (tx, rx) = mpsc::unbounded_channel::<Piece>();
-        let outlet = Outlet {
+        let outlet = StreamBuffer {
             tx,
             own: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
             token: app.feed().budgets.of(token, all),

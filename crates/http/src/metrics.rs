@@ -53,20 +53,20 @@ pub(crate) struct HttpMetrics {
 
 /// A page as it is, and packed with gzip as Prometheus asks for it.
 #[derive(Debug, Clone)]
-pub(crate) struct MadePage {
+pub(crate) struct RenderedPage {
     pub(crate) plain: Bytes,
     pub(crate) packed: Bytes,
 }
 
-impl MadePage {
-    fn of(text: String) -> std::io::Result<MadePage> {
+impl RenderedPage {
+    fn of(text: String) -> std::io::Result<RenderedPage> {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
         packed.write_all(text.as_bytes())?;
-        Ok(MadePage { plain: text.into(), packed: packed.finish()?.into() })
+        Ok(RenderedPage { plain: text.into(), packed: packed.finish()?.into() })
     }
 }
 
-type Page = tokio::sync::Mutex<Option<(Instant, MadePage)>>;
+type Page = tokio::sync::Mutex<Option<(Instant, RenderedPage)>>;
 
 /// The pages as they were last made: without figures by project, and with them. Making one looks at
 /// every job, and packing it takes as long again, so that many who ask share it.
@@ -83,7 +83,7 @@ impl Pages {
         by_project: bool,
         every: Duration,
         make: impl FnOnce() -> String + Send + 'static,
-    ) -> Option<MadePage> {
+    ) -> Option<RenderedPage> {
         let page = if by_project { &self.by_project } else { &self.plain };
         let mut page = page.lock().await;
         if let Some((at, made)) = &*page
@@ -91,7 +91,8 @@ impl Pages {
         {
             return Some(made.clone());
         }
-        let made = tokio::task::spawn_blocking(move || MadePage::of(make())).await.ok()?.ok()?;
+        let made =
+            tokio::task::spawn_blocking(move || RenderedPage::of(make())).await.ok()?.ok()?;
         *page = Some((Instant::now(), made.clone()));
         Some(made)
     }
@@ -292,7 +293,7 @@ mod tests {
             let made = made.clone();
             pages.get(by_project, every, move || made.fetch_add(1, Ordering::SeqCst).to_string())
         };
-        let plain = |page: Option<MadePage>| page.unwrap().plain;
+        let plain = |page: Option<RenderedPage>| page.unwrap().plain;
         let long = Duration::from_secs(3600);
         let all = futures::future::join_all((0..16).map(|_| ask(false, long))).await;
         for page in all {

@@ -15,11 +15,11 @@ fn reason_for(
 ) -> Option<(StopReason, String)> {
     let (own, other) = (bound?, reason.preempted_for()?);
     let is_own = app.brain().read(|s| s.jobs.get(&other).map(|j| j.project == *own));
-    told(reason, is_own)
+    visible_reason(reason, is_own)
 }
 
 /// The same by whether the other job is one's own, which is not known once it is forgotten.
-fn told(reason: &StopReason, is_own: Option<bool>) -> Option<(StopReason, String)> {
+fn visible_reason(reason: &StopReason, is_own: Option<bool>) -> Option<(StopReason, String)> {
     let unnamed = reason.unnamed();
     let words = unnamed.to_string();
     match is_own {
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_job_that_is_forgotten_is_not_said_to_be_of_another_project() {
         let reason = StopReason::Preempted { by: Some(JobId(7)), rank: Rank::Spot };
-        let words = |is_own| told(&reason, is_own).map(|(_, words)| words);
+        let words = |is_own| visible_reason(&reason, is_own).map(|(_, words)| words);
         assert_eq!(words(Some(true)), None);
         let theirs = "spot work, evicted for a job of another project";
         assert_eq!(words(Some(false)).as_deref(), Some(theirs));

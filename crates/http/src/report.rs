@@ -30,7 +30,7 @@ pub(crate) async fn report(
     Segment(id): Segment,
 ) -> Reply {
     let job = jobs::named(&app, &caller, &id)?;
-    let figures = app.agents().metering().figures(&job).await;
+    let figures = app.agents().metering().job_metrics(&job).await;
     let (seq, asked) = app.brain().read(|s| (s.seq, asked(s, &job)));
     let mut report = of(&job, &figures, &asked);
     report.version = caller.version(&app, report.version);

@@ -3,7 +3,7 @@
 use super::auth::{Caller, MaybeCaller, Reader};
 use super::error::{Failure, Reply};
 use super::extract::in_pieces;
-use super::figures::{GPU_USES, gpu_uses};
+use super::fleet_metrics::{GPU_USES, gpu_uses};
 use super::{App, Registry, answer};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -201,7 +201,7 @@ pub(crate) fn write_metrics(app: &App, projects: bool, out: &mut Registry) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     out.gauge("muster_build_info", "What is running.").put(&version, 1);
     site_metrics(app, out);
-    super::figures::write(app, projects, out);
+    super::fleet_metrics::write(app, projects, out);
     let stats = app.brain().stats();
     out.gauge("muster_log_seq", "Durable end of the log.").set(app.brain().durable());
     let help = "Records that a reader of the log has still to read.";
@@ -241,7 +241,7 @@ pub(crate) fn write_metrics(app: &App, projects: bool, out: &mut Registry) {
     }
     store_metrics(&stats, out);
     super::metrics::health_metrics(app, out);
-    super::slo::figures(app, out);
+    super::slo::write_metrics(app, out);
     app.remote().write(out);
     app.http_metrics().write(out);
 }

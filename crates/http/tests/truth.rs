@@ -8,11 +8,11 @@
 //! `cargo xtask soak truth` does). A contradiction prints the seed, the record up to which the log
 //! was looked at, and both answers. Each family of comparisons is a file here.
 
-mod figures;
 mod fold;
 mod health;
 mod jobs;
 mod map;
+mod metrics;
 mod moment;
 mod nodes;
 mod rest;
@@ -93,10 +93,10 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     slo::objectives_and_alerts(said, wrong);
     slo::lists_and_descriptions(said, wrong);
     slo::affected_jobs(log, said, wrong);
-    figures::metrics_and_log(log, said, wrong);
-    figures::metrics_and_lists(log, said, wrong);
-    figures::fleet_report(log, said, wrong);
-    figures::server(log, said, wrong);
+    metrics::metrics_and_log(log, said, wrong);
+    metrics::metrics_and_lists(log, said, wrong);
+    metrics::fleet_report(log, said, wrong);
+    metrics::server(log, said, wrong);
     rest::remediations(log, said, wrong);
     rest::breakers(said, wrong);
     rest::quotas(said, wrong);
@@ -108,8 +108,10 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
 /// The log of a life, later than everything that this process has seen: the server's clock does not
 /// stand before its log, and never goes back.
 fn lived(seed: u64) -> Vec<Record> {
-    let mut world =
-        system::world::World::begun(system::acts::SiteScript::of(seed), clock() + Span::hours(1));
+    let mut world = system::test_site::TestSite::begun(
+        system::acts::SiteScript::of(seed),
+        clock() + Span::hours(1),
+    );
     if let Some(why) = world.run() {
         panic!("history {seed} itself ends badly: {why}\nlook at it with MUSTER_SIM_SEED={seed}");
     }

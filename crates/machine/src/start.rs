@@ -37,7 +37,7 @@ pub struct Options {
     /// How a test is done.
     pub test: TestOrder,
     /// What ranks are run with.
-    pub hands: RunnerTools,
+    pub runner_tools: RunnerTools,
 }
 
 /// What a machine does only when it is told to.
@@ -96,7 +96,7 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
         Err(_) => (String::new(), None),
     };
     let context = Context { driver_major, sku, pool: o.pool.clone() };
-    let pids = o.hands.pids.clone();
+    let pids = o.runner_tools.pids.clone();
     let wakeup = Arc::new(Notify::new());
     let notify = wakeup.clone();
     let mut config = Config::reading(catalogue, context);
@@ -124,22 +124,22 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
             })
             .ok()
     });
-    let mut hands = o.hands;
+    let mut runner_tools = o.runner_tools;
     let explaining = watch.clone();
-    hands.explain = Some(Arc::new(move |key, pids| explaining.explain(key, pids)));
+    runner_tools.explain = Some(Arc::new(move |key, pids| explaining.explain(key, pids)));
     // A second way into the driver: the first belongs to those who watch.
     if let Ok(driver) = muster_gpu::open() {
         let driver: Arc<dyn Driver> = Arc::from(driver);
-        hands.slices = Some(mig::slices(driver.clone(), o.cut));
+        runner_tools.slices = Some(mig::slices(driver.clone(), o.cut));
         let scrub = o.scrub;
-        hands.after_slot = Some(Arc::new(move |slot| clean::clean(&driver, scrub, slot)));
+        runner_tools.after_slot = Some(Arc::new(move |slot| clean::clean(&driver, scrub, slot)));
     }
     let qualifier = Spawned::here(o.test).map_err(MachineError::Program)?;
     let hooks = Hooks {
         qualifier: Some(Arc::new(qualifier)),
         faults: Some(watch.clone()),
         telemetry: Some(watch.clone()),
-        hands,
+        runner_tools,
         actor: Some(Arc::new(hand)),
         pool,
     };

@@ -32,7 +32,7 @@ struct Log {
 }
 
 impl Log {
-    fn tell(&mut self, at: Time, event: Event) {
+    fn record(&mut self, at: Time, event: Event) {
         self.seq += 1;
         let r = Record {
             seq: Seq(self.seq),
@@ -130,13 +130,13 @@ fn failed(job: JobId) -> Event {
 fn a_life_is_told_by_the_hour() {
     let (mut log, job) = (Log::default(), job(JOB, 2));
     let at = |min: u64| ZERO + Span::mins(min);
-    log.tell(at(0), submitted(&job));
-    log.tell(at(30), placed(key(1), 2));
-    log.tell(at(40), started(1));
-    log.tell(at(100), saved(1, at(100), 60_000));
-    log.tell(at(130), stopped(1, false));
-    log.tell(at(131), ended(1, Verdict::Infrastructure));
-    log.tell(at(131), requeued());
+    log.record(at(0), submitted(&job));
+    log.record(at(30), placed(key(1), 2));
+    log.record(at(40), started(1));
+    log.record(at(100), saved(1, at(100), 60_000));
+    log.record(at(130), stopped(1, false));
+    log.record(at(131), ended(1, Verdict::Infrastructure));
+    log.record(at(131), requeued());
     // It waits for its way back now.
     let r = log.report(at(140), Step::Hour);
     let rows: Vec<_> = r.rows.iter().map(|row| gpu_seconds(&row.work.parts())).collect();
@@ -152,10 +152,10 @@ fn a_life_is_told_by_the_hour() {
     assert_eq!((last.from, last.to), (at(120), at(140)));
     assert_eq!((last.work.interrupted.infrastructure, last.work.interrupted.total()), (1, 1));
     assert_eq!(last.work.back, 2000 * 9 * 60_000, "was allocated no GPUs on its way back");
-    log.tell(at(150), placed(key(2), 2));
-    log.tell(at(152), started(2));
-    log.tell(at(170), ended(2, Verdict::Success));
-    log.tell(at(170), Event::JobSucceeded { job: JOB });
+    log.record(at(150), placed(key(2), 2));
+    log.record(at(152), started(2));
+    log.record(at(170), ended(2, Verdict::Success));
+    log.record(at(170), Event::JobSucceeded { job: JOB });
     let r = log.report(at(600), Step::Day);
     assert_eq!(r.rows.len(), 1);
     let w = r.rows[0].work;
@@ -173,17 +173,17 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
     let (mut log, mut j) = (Log::default(), job(JOB, 8));
     let at = |s: u64| ZERO + Span::secs(s);
     j.submitted_at = at(0);
-    log.tell(at(0), submitted(&j));
-    log.tell(at(0), placed(key(1), 8));
-    log.tell(at(0), started(1));
-    log.tell(at(100), slot_ended(1, "n1"));
-    log.tell(at(100), stopped(1, false));
+    log.record(at(0), submitted(&j));
+    log.record(at(0), placed(key(1), 8));
+    log.record(at(0), started(1));
+    log.record(at(100), slot_ended(1, "n1"));
+    log.record(at(100), stopped(1, false));
     // While its cause is looked for it holds nothing.
     let held = 8000 * 100_000;
     assert_eq!(sum(&log.report(at(103), Step::Hour)).held.total(), held);
     assert!(log.lives.allocated().is_empty());
-    log.tell(at(105), ended(1, Verdict::Application));
-    log.tell(at(105), failed(JOB));
+    log.record(at(105), ended(1, Verdict::Application));
+    log.record(at(105), failed(JOB));
     let w = sum(&log.report(at(200), Step::Hour));
     assert_eq!((w.held.total(), w.held.get(Part::Lost)), (held, held));
     (j.state, j.ended_at, j.attempts) = (JobState::Failed, Some(at(105)), 1);
@@ -223,14 +223,14 @@ fn what_a_service_served_is_not_lost_when_it_is_started_anew() {
         let (mut log, mut j) = (Log::default(), j);
         let at = |min: u64| ZERO + Span::mins(min);
         j.submitted_at = at(0);
-        log.tell(at(0), submitted(&j));
-        log.tell(at(0), placed(key(1), 4));
-        log.tell(at(0), started(1));
-        log.tell(at(300), stopped(1, false));
-        log.tell(at(300), ended(1, Verdict::Infrastructure));
-        log.tell(at(300), requeued());
-        log.tell(at(310), placed(key(2), 4));
-        log.tell(at(310), started(2));
+        log.record(at(0), submitted(&j));
+        log.record(at(0), placed(key(1), 4));
+        log.record(at(0), started(1));
+        log.record(at(300), stopped(1, false));
+        log.record(at(300), ended(1, Verdict::Infrastructure));
+        log.record(at(300), requeued());
+        log.record(at(310), placed(key(2), 4));
+        log.record(at(310), started(2));
         let all = 4000 * 300 * 60_000;
         let ran = 4000 * 10 * 60_000;
         let w = sum(&log.report(at(320), Step::Hour));
@@ -250,15 +250,15 @@ fn a_recovery_is_counted_from_its_first_sign_by_everyone() {
     let (mut log, mut j) = (Log::default(), job(JOB, 4));
     let at = |s: u64| ZERO + Span::secs(s);
     j.submitted_at = at(0);
-    log.tell(at(0), submitted(&j));
-    log.tell(at(0), placed(key(1), 4));
-    log.tell(at(0), started(1));
+    log.record(at(0), submitted(&j));
+    log.record(at(0), placed(key(1), 4));
+    log.record(at(0), started(1));
     // Its node is silent for 30 s before that is noticed; it is up elsewhere in a second.
-    log.tell(at(130), Event::NodeLost { node: "n1".parse().unwrap(), last_seen: at(100) });
-    log.tell(at(130), stopped(1, false));
-    log.tell(at(130), ended(1, Verdict::Infrastructure));
-    log.tell(at(130), requeued());
-    log.tell(at(130), placed(key(2), 4));
+    log.record(at(130), Event::NodeLost { node: "n1".parse().unwrap(), last_seen: at(100) });
+    log.record(at(130), stopped(1, false));
+    log.record(at(130), ended(1, Verdict::Infrastructure));
+    log.record(at(130), requeued());
+    log.record(at(130), placed(key(2), 4));
     // While nothing works again there is no recovery.
     j.attempts = 2;
     let both = |log: &Log, j: &Job, now| {
@@ -266,7 +266,7 @@ fn a_recovery_is_counted_from_its_first_sign_by_everyone() {
         (sum(&log.report(now, Step::Hour)).recover(), g.recover)
     };
     assert_eq!(both(&log, &j, at(131)), (None, None));
-    log.tell(at(131), started(2));
+    log.record(at(131), started(2));
     let took = Some(Span::secs(31));
     assert_eq!(both(&log, &j, at(140)), (took, took));
     // Nobody knows that its ranks were up after the last heartbeat.
@@ -287,12 +287,12 @@ fn a_recovery_is_counted_from_its_first_sign_by_everyone() {
     });
     assert_eq!(both(&log, &j, at(140)), (took, took));
     // A sign from before an attempt was placed did not hit it.
-    log.tell(at(200), Event::NodeLost { node: "n1".parse().unwrap(), last_seen: at(50) });
-    log.tell(at(200), stopped(2, false));
-    log.tell(at(200), ended(2, Verdict::Infrastructure));
-    log.tell(at(200), requeued());
-    log.tell(at(210), placed(key(3), 4));
-    log.tell(at(211), started(3));
+    log.record(at(200), Event::NodeLost { node: "n1".parse().unwrap(), last_seen: at(50) });
+    log.record(at(200), stopped(2, false));
+    log.record(at(200), ended(2, Verdict::Infrastructure));
+    log.record(at(200), requeued());
+    log.record(at(210), placed(key(3), 4));
+    log.record(at(211), started(3));
     let mean = Some(Span::secs((31 + 81) / 2));
     assert_eq!(both(&log, &j, at(220)), (mean, mean));
 }
@@ -301,14 +301,14 @@ fn a_recovery_is_counted_from_its_first_sign_by_everyone() {
 fn what_is_lost_or_found_out_later_changes_no_day_that_is_final() {
     let (mut log, job) = (Log::default(), job(JOB, 4));
     let at = |h: u64| ZERO + Span::hours(h);
-    log.tell(at(0), submitted(&job));
-    log.tell(at(0), placed(key(1), 4));
-    log.tell(at(0), started(1));
+    log.record(at(0), submitted(&job));
+    log.record(at(0), placed(key(1), 4));
+    log.record(at(0), started(1));
     // Nine and a half days without a checkpoint, and all of it in vain.
     let before = log.report(at(9 * 24 + 11), Step::Day).rows;
-    log.tell(at(9 * 24 + 12), stopped(1, false));
-    log.tell(at(9 * 24 + 12), ended(1, Verdict::Infrastructure));
-    log.tell(at(9 * 24 + 12), failed(JOB));
+    log.record(at(9 * 24 + 12), stopped(1, false));
+    log.record(at(9 * 24 + 12), ended(1, Verdict::Infrastructure));
+    log.record(at(9 * 24 + 12), failed(JOB));
     let after = log.report(at(10 * 24), Step::Day).rows;
     assert_eq!(before[..8], after[..8], "a day is final 24 hours after its end");
     let lost = |n: usize| after[n].work.held.get(Part::Lost);
@@ -327,7 +327,7 @@ fn what_is_lost_or_found_out_later_changes_no_day_that_is_final() {
         findings: vec![3],
         reason: String::new(),
     };
-    log.tell(at(13 * 24), event);
+    log.record(at(13 * 24), event);
     let later = log.report(at(13 * 24), Step::Day).rows;
     assert_eq!(after[..10], later[..10]);
     assert_eq!(later[9].work.failed.infrastructure, 1);
@@ -337,9 +337,12 @@ fn what_is_lost_or_found_out_later_changes_no_day_that_is_final() {
 fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
     let (mut log, mut j) = (Log::default(), job(JOB, 4));
     let at = |min: u64| ZERO + Span::mins(min);
-    log.tell(at(0), submitted(&j));
-    log.tell(at(10), Event::JobHeld { job: JOB, by: "ann".into(), held_by: None, decided: false });
-    log.tell(at(40), Event::JobReleased { job: JOB, decided: false });
+    log.record(at(0), submitted(&j));
+    log.record(
+        at(10),
+        Event::JobHeld { job: JOB, by: "ann".into(), held_by: None, decided: false },
+    );
+    log.record(at(40), Event::JobReleased { job: JOB, decided: false });
     let w = sum(&log.report(at(60), Step::Hour));
     let half = 4000 * 30 * 60_000;
     assert_eq!((w.queued, w.barred, w.on_hold), (half, 0, half));
@@ -352,7 +355,7 @@ fn held_jobs_and_those_that_wait_for_others_are_no_demand() {
         condition: muster_model::job::Condition::Ok,
     };
     j.depends = vec![on].into();
-    log.tell(at(60), submitted(&j));
+    log.record(at(60), submitted(&j));
     let w = sum(&log.report(at(90), Step::Hour));
     assert_eq!(w.barred, 4000 * 30 * 60_000);
 }
@@ -362,21 +365,21 @@ fn what_a_person_holds_after_an_interruption_is_no_recovery() {
     let (mut log, mut job) = (Log::default(), job(JOB, 2));
     let at = |min: u64| ZERO + Span::mins(min);
     let hold = |decided| Event::JobHeld { job: JOB, by: "ann".into(), held_by: None, decided };
-    log.tell(at(0), submitted(&job));
-    log.tell(at(0), placed(key(1), 2));
-    log.tell(at(0), started(1));
-    log.tell(at(10), stopped(1, false));
-    log.tell(at(10), ended(1, Verdict::Infrastructure));
-    log.tell(at(10), requeued());
-    log.tell(at(15), hold(false));
-    log.tell(at(75), Event::JobReleased { job: JOB, decided: false });
+    log.record(at(0), submitted(&job));
+    log.record(at(0), placed(key(1), 2));
+    log.record(at(0), started(1));
+    log.record(at(10), stopped(1, false));
+    log.record(at(10), ended(1, Verdict::Infrastructure));
+    log.record(at(10), requeued());
+    log.record(at(15), hold(false));
+    log.record(at(75), Event::JobReleased { job: JOB, decided: false });
     // What Muster itself holds is part of the way back.
-    log.tell(at(80), hold(true));
-    log.tell(at(85), Event::JobReleased { job: JOB, decided: true });
-    log.tell(at(90), placed(key(2), 2));
-    log.tell(at(92), started(2));
-    log.tell(at(102), ended(2, Verdict::Success));
-    log.tell(at(102), Event::JobSucceeded { job: JOB });
+    log.record(at(80), hold(true));
+    log.record(at(85), Event::JobReleased { job: JOB, decided: true });
+    log.record(at(90), placed(key(2), 2));
+    log.record(at(92), started(2));
+    log.record(at(102), ended(2, Verdict::Success));
+    log.record(at(102), Event::JobSucceeded { job: JOB });
     (job.state, job.submitted_at) = (JobState::Succeeded, at(0));
     job.ended_at = Some(at(102));
     let g = goodput(&job, log.lives.get(JOB), &BTreeMap::new(), at(200));
@@ -393,11 +396,11 @@ fn what_a_person_holds_after_an_interruption_is_no_recovery() {
 fn a_failure_that_is_judged_anew_counts_once_and_a_job_may_go_on_after_it() {
     let (mut log, job) = (Log::default(), job(JOB, 1));
     let at = |min: u64| ZERO + Span::mins(min);
-    log.tell(at(0), submitted(&job));
-    log.tell(at(0), placed(key(1), 1));
-    log.tell(at(0), started(1));
-    log.tell(at(10), ended(1, Verdict::Application));
-    log.tell(at(10), failed(JOB));
+    log.record(at(0), submitted(&job));
+    log.record(at(0), placed(key(1), 1));
+    log.record(at(0), started(1));
+    log.record(at(10), ended(1, Verdict::Application));
+    log.record(at(10), failed(JOB));
     let w = sum(&log.report(at(11), Step::Hour));
     assert_eq!((w.failed.application, w.interrupted.application), (1, 1));
     let event = Event::AttemptAttributed {
@@ -406,11 +409,11 @@ fn a_failure_that_is_judged_anew_counts_once_and_a_job_may_go_on_after_it() {
         findings: vec![3],
         reason: String::new(),
     };
-    log.tell(at(12), event);
+    log.record(at(12), event);
     let w = sum(&log.report(at(12), Step::Hour));
     assert_eq!((w.failed.application, w.failed.infrastructure), (0, 1));
     assert_eq!((w.interrupted.application, w.interrupted.infrastructure), (0, 1));
-    log.tell(at(12), requeued());
+    log.record(at(12), requeued());
     let w = sum(&log.report(at(20), Step::Hour));
     assert_eq!((w.failed.total(), w.interrupted.total()), (1, 1), "an end stays an end");
     let waited = 1000 * 8 * 60_000;
@@ -422,7 +425,7 @@ fn a_failure_that_is_judged_anew_counts_once_and_a_job_may_go_on_after_it() {
         findings: vec![4],
         reason: String::new(),
     };
-    log.tell(at(20), event);
+    log.record(at(20), event);
     let w = sum(&log.report(at(20), Step::Hour));
     assert_eq!((w.interrupted.platform, w.back, w.queued), (1, 0, waited));
 }
@@ -431,20 +434,20 @@ fn a_failure_that_is_judged_anew_counts_once_and_a_job_may_go_on_after_it() {
 fn every_end_counts_once_whatever_it_is_and_however_often_its_job_is_run_again() {
     let (mut log, job) = (Log::default(), job(JOB, 1));
     let at = |min: u64| ZERO + Span::mins(min);
-    log.tell(at(0), submitted(&job));
+    log.record(at(0), submitted(&job));
     for no in 1..=4u32 {
         let begin = u64::from(no) * 10;
-        log.tell(at(begin), placed(key(no), 1));
-        log.tell(at(begin), started(no));
+        log.record(at(begin), placed(key(no), 1));
+        log.record(at(begin), started(no));
         let (verdict, event) = match no {
             1 | 2 => (Verdict::Application, failed(JOB)),
             3 => (Verdict::Operator, Event::JobCancelled { job: JOB, reason: String::new() }),
             _ => (Verdict::Success, Event::JobSucceeded { job: JOB }),
         };
-        log.tell(at(begin + 4), ended(no, verdict));
-        log.tell(at(begin + 4), event);
+        log.record(at(begin + 4), ended(no, verdict));
+        log.record(at(begin + 4), event);
         if no < 4 {
-            log.tell(at(begin + 9), requeued());
+            log.record(at(begin + 9), requeued());
         }
     }
     let w = sum(&log.report(at(60), Step::Hour));
@@ -487,7 +490,7 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
     let mut log = Log::default();
     let at = |h: u64| ZERO + Span::hours(h);
     let node = || "n1".parse().unwrap();
-    log.tell(
+    log.record(
         at(0),
         Event::NodeEnrolled {
             node: node(),
@@ -497,7 +500,7 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
             key: None,
         },
     );
-    log.tell(at(0), Event::NodeInventoried { node: node(), inventory: gpus(8) });
+    log.record(at(0), Event::NodeInventoried { node: node(), inventory: gpus(8) });
     let back = Event::NodeBack {
         node: node(),
         boot: "b".into(),
@@ -507,12 +510,12 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
         protected: false,
         place: String::new(),
     };
-    log.tell(at(0), back.clone());
+    log.record(at(0), back.clone());
     // It serves from its second hour on.
-    log.tell(at(1), Event::NodeReady { node: node(), reason: String::new() });
-    log.tell(at(2), Event::NodeLost { node: node(), last_seen: at(2) });
-    log.tell(at(3), back);
-    log.tell(
+    log.record(at(1), Event::NodeReady { node: node(), reason: String::new() });
+    log.record(at(2), Event::NodeLost { node: node(), last_seen: at(2) });
+    log.record(at(3), back);
+    log.record(
         at(4),
         Event::GpusExcluded {
             node: node(),
@@ -521,9 +524,9 @@ fn gpus_are_in_service_or_out_of_it_for_a_reason() {
             by_operator: false,
         },
     );
-    log.tell(at(5), Event::NodeInventoried { node: node(), inventory: gpus(7) });
-    log.tell(at(6), Event::DrainStarted { node: node(), reason: String::new() });
-    log.tell(at(7), Event::NodeRetired { node: node() });
+    log.record(at(5), Event::NodeInventoried { node: node(), inventory: gpus(7) });
+    log.record(at(6), Event::DrainStarted { node: node(), reason: String::new() });
+    log.record(at(7), Event::NodeRetired { node: node() });
     let r = log.report(at(9), Step::Hour);
     assert_eq!(
         hours(&r),
@@ -554,7 +557,7 @@ fn gpus_that_an_operator_excludes_are_not_counted_by_automation() {
         let (gpus, reason) = (GpuSet(gpus), String::new());
         Event::GpusExcluded { node: node(), gpus, reason, by_operator }
     };
-    log.tell(
+    log.record(
         at(0),
         Event::NodeEnrolled {
             node: node(),
@@ -564,7 +567,7 @@ fn gpus_that_an_operator_excludes_are_not_counted_by_automation() {
             key: None,
         },
     );
-    log.tell(at(0), Event::NodeInventoried { node: node(), inventory: gpus(8) });
+    log.record(at(0), Event::NodeInventoried { node: node(), inventory: gpus(8) });
     let back = Event::NodeBack {
         node: node(),
         boot: "b".into(),
@@ -574,11 +577,11 @@ fn gpus_that_an_operator_excludes_are_not_counted_by_automation() {
         protected: false,
         place: String::new(),
     };
-    log.tell(at(0), back);
-    log.tell(at(0), Event::NodeReady { node: node(), reason: String::new() });
-    log.tell(at(1), exclude(0b1, true));
-    log.tell(at(2), exclude(0b11, false));
-    log.tell(at(3), exclude(0b10, true));
+    log.record(at(0), back);
+    log.record(at(0), Event::NodeReady { node: node(), reason: String::new() });
+    log.record(at(1), exclude(0b1, true));
+    log.record(at(2), exclude(0b11, false));
+    log.record(at(3), exclude(0b10, true));
     let r = log.report(at(4), Step::Hour);
     assert_eq!(
         hours(&r),
@@ -622,14 +625,14 @@ fn gpus_that_a_remediation_drains_are_not_the_operators() {
     };
     let inventoried = Event::NodeInventoried { node: node(), inventory: gpus(8) };
     for event in [enrolled, inventoried, back, ready()] {
-        log.tell(at(0), event);
+        log.record(at(0), event);
     }
-    log.tell(at(1), staged(Stage::Draining));
-    log.tell(at(2), Event::NodeDrained { node: node() });
-    log.tell(at(3), ready());
+    log.record(at(1), staged(Stage::Draining));
+    log.record(at(2), Event::NodeDrained { node: node() });
+    log.record(at(3), ready());
     // The next drain is an operator's.
-    log.tell(at(3), Event::DrainStarted { node: node(), reason: String::new() });
-    log.tell(at(4), Event::NodeDrained { node: node() });
+    log.record(at(3), Event::DrainStarted { node: node(), reason: String::new() });
+    log.record(at(4), Event::NodeDrained { node: node() });
     let all = |how: &'static str| BTreeMap::from([(how, 8u128)]);
     let want = ["in", "quarantine", "quarantine", "operator", "operator"].map(all);
     assert_eq!(hours(&log.report(at(5), Step::Hour)), want);
@@ -639,9 +642,9 @@ fn gpus_that_a_remediation_drains_are_not_the_operators() {
 fn it_is_written_down_and_taken_up_again() {
     let (mut log, j) = (Log::default(), job(JOB, 2));
     let at = |min: u64| ZERO + Span::mins(min);
-    log.tell(at(0), submitted(&j));
-    log.tell(at(5), placed(key(1), 2));
-    log.tell(at(6), started(1));
+    log.record(at(0), submitted(&j));
+    log.record(at(5), placed(key(1), 2));
+    log.record(at(6), started(1));
     log.fleet.saw(
         at(7),
         &TelemetryTotals { looks: 1, util_gpus: 2, util: 1800, power_gpus: 2, power: 900_000 },
@@ -651,8 +654,8 @@ fn it_is_written_down_and_taken_up_again() {
     let ask = |f: &Fleet| f.report(at(90), (ZERO, at(90)), Step::Hour, None, &no_observation);
     assert_eq!(ask(&again), ask(&log.fleet));
     log.fleet = again;
-    log.tell(at(80), ended(1, Verdict::Success));
-    log.tell(at(80), Event::JobSucceeded { job: JOB });
+    log.record(at(80), ended(1, Verdict::Success));
+    log.record(at(80), Event::JobSucceeded { job: JOB });
     let r = log.report(at(90), Step::Hour);
     assert_eq!(sum(&r).first, 1);
     assert_eq!(
@@ -708,22 +711,22 @@ fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
     let mut job = job(JOB, 3);
     job.submitted_at = ZERO + Span(12_345_678);
     let mut at = job.submitted_at;
-    log.tell(at, submitted(&job));
+    log.record(at, submitted(&job));
     for (n, (wait, up, first, saves, work, leave, gpus, v)) in tries.iter().enumerate() {
         let no = n as u32 + 1;
         let last = n + 1 == tries.len();
         at = at + Span(*wait);
-        log.tell(at, placed(key(no), *gpus));
+        log.record(at, placed(key(no), *gpus));
         if let Some(up) = up {
             at = at + Span(*up);
-            log.tell(at, started(no));
+            log.record(at, started(no));
             if let Some(first) = first {
                 at = at + Span(*first);
-                log.tell(at, Event::AttemptProgressed { key: key(no) });
+                log.record(at, Event::AttemptProgressed { key: key(no) });
             }
             for (work, took) in saves {
                 at = at + Span(*work);
-                log.tell(at, saved(no, at, *took));
+                log.record(at, saved(no, at, *took));
             }
         }
         at = at + Span(*work);
@@ -731,31 +734,31 @@ fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
             return (job, at + Span(tail));
         }
         if let Some(leave) = leave {
-            log.tell(at, stopped(no, false));
+            log.record(at, stopped(no, false));
             at = at + Span(*leave);
         }
         // Its ranks have ended; whose doing that was is looked for a while longer, or not.
         if *v > 2 {
-            log.tell(at, slot_ended(no, "n1"));
+            log.record(at, slot_ended(no, "n1"));
             at = at + Span(u64::from(*v) * 700);
         }
-        log.tell(at, ended(no, verdict(*v)));
+        log.record(at, ended(no, verdict(*v)));
         // The job may end, and somebody may have it run again.
         if !last && matches!(*v, 1 | 6) {
-            log.tell(at, failed(JOB));
+            log.record(at, failed(JOB));
             at = at + Span(*work);
         }
         if !last || fate == 1 {
-            log.tell(at, requeued());
+            log.record(at, requeued());
         }
     }
     match fate {
         0 | 1 => return (job, at + Span(tail)),
-        2 => (job.state, _) = (JobState::Failed, log.tell(at, failed(JOB))),
+        2 => (job.state, _) = (JobState::Failed, log.record(at, failed(JOB))),
         _ => {
             at = at + Span(if tries.is_empty() { tail } else { 0 });
             let event = Event::JobCancelled { job: JOB, reason: String::new() };
-            (job.state, _) = (JobState::Cancelled, log.tell(at, event));
+            (job.state, _) = (JobState::Cancelled, log.record(at, event));
         }
     }
     job.ended_at = Some(at);

@@ -4,13 +4,13 @@
 //! stored is never rounded.
 
 mod check;
-mod footing;
+mod service_facts;
 mod share;
 mod sli;
 #[cfg(test)]
 mod tests;
 
-pub use footing::NodeServiceFacts;
+pub use service_facts::NodeServiceFacts;
 pub use share::{Factor, FactorError, Ppm, PpmError};
 pub use sli::{Attribution, Scope, Sli, Unit};
 

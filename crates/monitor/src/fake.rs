@@ -24,7 +24,7 @@ pub(crate) enum FakeDeviceMode {
 }
 
 #[derive(Default)]
-struct World {
+struct FakeState {
     moods: Vec<FakeDeviceMode>,
     asked: Vec<u64>,
     inside: usize,
@@ -34,13 +34,13 @@ struct World {
 /// Devices that do as they are told.
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
-    world: Arc<(Mutex<World>, Condvar)>,
+    state: Arc<(Mutex<FakeState>, Condvar)>,
 }
 
 impl Fake {
     pub(crate) fn new(n: usize) -> Fake {
         let fake = Fake::default();
-        let mut w = fake.world.0.lock().expect("whole");
+        let mut w = fake.state.0.lock().expect("whole");
         w.moods = vec![FakeDeviceMode::Well; n];
         w.asked = vec![0; n];
         drop(w);
@@ -48,23 +48,23 @@ impl Fake {
     }
 
     pub(crate) fn set(&self, gpu: usize, mood: FakeDeviceMode) {
-        self.world.0.lock().expect("whole").moods[gpu] = mood;
-        self.world.1.notify_all();
+        self.state.0.lock().expect("whole").moods[gpu] = mood;
+        self.state.1.notify_all();
     }
 
     pub(crate) fn asked(&self, gpu: usize) -> u64 {
-        self.world.0.lock().expect("whole").asked[gpu]
+        self.state.0.lock().expect("whole").asked[gpu]
     }
 
     /// Threads inside a call that hangs.
     pub(crate) fn inside(&self) -> usize {
-        self.world.0.lock().expect("whole").inside
+        self.state.0.lock().expect("whole").inside
     }
 
     pub(crate) fn event(&self, gpu: u32, xid: u32) {
         let event = DriverEvent { gpu: Some(gpu), xid };
-        self.world.0.lock().expect("whole").events.push_back(event);
-        self.world.1.notify_all();
+        self.state.0.lock().expect("whole").events.push_back(event);
+        self.state.1.notify_all();
     }
 }
 
@@ -100,7 +100,7 @@ impl Device for FakeDevice {
     }
     fn sample(&self, sample: &mut Sample) -> Result<(), DeviceError> {
         let i = self.index as usize;
-        let (lock, wakeup) = &*self.fake.world;
+        let (lock, wakeup) = &*self.fake.state;
         let mut w = lock.lock().expect("whole");
         w.asked[i] += 1;
         if w.moods[i] == FakeDeviceMode::Hang {
@@ -146,7 +146,7 @@ impl Driver for Fake {
         BTreeMap::from([("driver".to_string(), "580.1".to_string())])
     }
     fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>> {
-        let n = self.world.0.lock().expect("whole").moods.len();
+        let n = self.state.0.lock().expect("whole").moods.len();
         (0..n)
             .map(|i| {
                 let index = u32::try_from(i).expect("few");
@@ -161,7 +161,7 @@ impl Driver for Fake {
             .collect()
     }
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError> {
-        let (lock, wakeup) = &*self.world;
+        let (lock, wakeup) = &*self.state;
         let mut w = lock.lock().expect("whole");
         if w.events.is_empty() {
             w = wakeup.wait_timeout(w, most).expect("whole").0;

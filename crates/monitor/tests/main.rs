@@ -1,5 +1,5 @@
 //! Every integration test of the crate in one program: it is linked once.
 
-mod bad_days;
+mod degraded_host;
 mod prometheus;
 mod storage;

@@ -13,13 +13,13 @@ fn works(command: &mut Command) -> bool {
 }
 
 /// A file system of its own that can be frozen; thawed and unmounted when dropped.
-struct Ice {
+struct FrozenMount {
     dir: tempfile::TempDir,
     mount: PathBuf,
 }
 
-impl Ice {
-    fn new() -> Option<Ice> {
+impl FrozenMount {
+    fn new() -> Option<FrozenMount> {
         if !muster_testkit::program("mkfs.ext4", "e2fsprogs")
             || !muster_testkit::program("fsfreeze", "util-linux")
         {
@@ -35,7 +35,7 @@ impl Ice {
         if !muster_testkit::machine(there, "ext4 cannot be mounted on a loop device") {
             return None;
         }
-        Some(Ice { dir, mount })
+        Some(FrozenMount { dir, mount })
     }
 
     fn set(&self, frozen: bool) -> bool {
@@ -48,7 +48,7 @@ impl Ice {
     }
 }
 
-impl Drop for Ice {
+impl Drop for FrozenMount {
     fn drop(&mut self) {
         self.set(false);
         let gone = works(Command::new("umount").arg(&self.mount))
@@ -61,7 +61,7 @@ impl Drop for Ice {
 
 #[test]
 fn a_frozen_file_system_is_seen_to_stall_and_holds_up_nobody() {
-    let Some(ice) = Ice::new() else { return };
+    let Some(ice) = FrozenMount::new() else { return };
     let every = Duration::from_millis(100);
     let probes = Probes::start(&[ice.path().to_path_buf()], every).expect("threads");
     let stalled = format!("fs.{}.stalled_s", ice.path().display());

@@ -30,7 +30,7 @@ pub struct SearchRequest<'a> {
 
 /// A line that has the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FoundLine {
+pub struct MatchedLine {
     /// Its number in the index: larger ones came later, in all projects.
     pub id: u64,
     /// Whose output it is.
@@ -49,7 +49,7 @@ pub struct FoundLine {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SearchResults {
     /// The lines.
-    pub lines: Vec<FoundLine>,
+    pub lines: Vec<MatchedLine>,
     /// What is before this one was not looked at; none when everything was.
     pub floor: Option<u64>,
 }
@@ -158,15 +158,15 @@ fn search(path: &Path, wanted: &SearchRequest<'_>, most: usize) -> rusqlite::Res
     Ok(found)
 }
 
-fn is_older(line: &FoundLine, since: Option<i64>) -> bool {
+fn is_older(line: &MatchedLine, since: Option<i64>) -> bool {
     since.is_some_and(|since| line.at.is_some_and(|at| at < since))
 }
 
-fn found_line(id: u64, row: &Row<'_>) -> rusqlite::Result<Option<FoundLine>> {
+fn found_line(id: u64, row: &Row<'_>) -> rusqlite::Result<Option<MatchedLine>> {
     let Some(life) = row.get::<_, Option<i64>>(1)? else { return Ok(None) };
     let attempt =
         AttemptRef { life: from_sql(life), job: from_sql(row.get(2)?), attempt: row.get(3)? };
-    Ok(Some(FoundLine {
+    Ok(Some(MatchedLine {
         id,
         stream: StreamKey { attempt, rank: row.get(4)?, is_stderr: row.get(5)? },
         offset: from_sql(row.get(6)?),

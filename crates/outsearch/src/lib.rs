@@ -11,7 +11,7 @@ mod index;
 mod lines;
 mod query;
 
-pub use find::{FoundLine, SearchRequest, SearchResults, find, newest};
+pub use find::{MatchedLine, SearchRequest, SearchResults, find, newest};
 pub use index::{IndexStats, OutputIndex};
 pub use lines::{Line, MAX_LINE, Position, cut_lines, shown_line};
 pub use query::{MAX_QUERY, MAX_WORDS, Query, QueryError};

@@ -6,11 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod act;
+pub mod builtin;
 mod error;
 mod observable;
 mod parse;
 mod runbook;
-pub mod shelf;
 #[cfg(test)]
 mod tests;
 

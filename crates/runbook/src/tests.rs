@@ -1,4 +1,4 @@
-use crate::{Bound, Next, Observable, StepKind, Target, Value, fill, parse, shelf};
+use crate::{Bound, Next, Observable, StepKind, Target, Value, builtin, fill, parse};
 use muster_model::runbook::{RunOutcome, StepOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -138,10 +138,10 @@ fn nothing_that_is_written_makes_it_fall_over() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "lists the files that the shelf must have")]
+#[allow(clippy::disallowed_methods, reason = "lists the files that the program must have")]
 fn every_book_on_the_shelf_is_sound_and_called_as_its_file() {
-    for name in shelf::names() {
-        let book = parse(name, shelf::text(name).expect("its text"))
+    for name in builtin::names() {
+        let book = parse(name, builtin::text(name).expect("its text"))
             .unwrap_or_else(|e| panic!("docs/runbooks/{e} ({})", e.hint));
         assert_eq!(book.name, name);
         assert!(!book.intro.is_empty(), "{name} says what it is for");
@@ -153,8 +153,8 @@ fn every_book_on_the_shelf_is_sound_and_called_as_its_file() {
         .filter_map(|f| f.strip_suffix(".md").map(str::to_owned))
         .filter(|f| f != "README")
         .collect();
-    let known: BTreeSet<String> = shelf::names().map(str::to_owned).collect();
-    assert_eq!(files, known, "files and the list in shelf.rs");
+    let known: BTreeSet<String> = builtin::names().map(str::to_owned).collect();
+    assert_eq!(files, known, "files and the list in builtin.rs");
 }
 
 #[test]

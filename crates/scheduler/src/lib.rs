@@ -10,6 +10,7 @@
 mod broken;
 mod claims;
 pub mod cluster;
+mod cycle_cache;
 pub mod defrag;
 pub mod explain;
 pub mod fairshare;
@@ -17,7 +18,6 @@ pub mod fleet;
 pub mod forecast;
 mod frag;
 pub mod history;
-mod memo;
 pub mod mig;
 pub mod mix;
 mod never;

@@ -3,8 +3,8 @@
 use crate::broken::Loss;
 use crate::claims::Claims;
 use crate::cluster::{Cluster, Running};
+use crate::cycle_cache::{CycleCache, alike};
 use crate::fleet::CapacityReservation;
-use crate::memo::{Memo, alike};
 use crate::place::{Placed, Query, find_capacity_on, may_fit, place, place_on, place_sound};
 use crate::queue::{Failed, QueuePosition};
 use crate::work::{FAR, Work};
@@ -128,7 +128,7 @@ pub(crate) struct Cycle<'c> {
     pub(crate) overruled: BTreeSet<JobId>,
     /// The jobs that took it.
     pub(crate) overruling: BTreeSet<JobId>,
-    memo: Memo,
+    memo: CycleCache,
 }
 
 /// Who is asked first: by class, then by what is gained for the room taken.
@@ -154,7 +154,7 @@ pub fn plan(c: &mut Cluster, policy: &SitePolicy, now: Time) -> Plan {
         gave_way: BTreeSet::new(),
         overruled: BTreeSet::new(),
         overruling: BTreeSet::new(),
-        memo: Memo::default(),
+        memo: CycleCache::default(),
     };
     if let Some(edge) = cycle.c.fleet.recheck_at_window_edges(now)
         && !cycle.c.queue.is_empty()

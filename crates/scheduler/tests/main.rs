@@ -10,12 +10,12 @@
 
 mod claims;
 mod common;
+mod determinism;
 mod explaining;
 mod forecasts;
-mod lives;
 mod parts;
 mod placement;
+mod random_histories;
 mod reserved_starts;
-mod same;
 mod tiny;
 mod waiting;

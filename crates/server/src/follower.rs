@@ -2,17 +2,17 @@
 //! a projection up with its end, and writes down one that is `PersistedProjection`, with its place; `Growth` wakes who
 //! looks at the state whenever the log has grown.
 
-mod keep;
+mod persist;
 
-pub(crate) use keep::PersistedProjection;
+pub(crate) use persist::PersistedProjection;
 
 use crate::brain::{Brain, BrainError};
 use crate::supervise;
-use keep::Keep;
 use muster_model::event::Record;
 use muster_model::ids::Seq;
 use muster_model::projection::Projection;
 use muster_model::units::Time;
+use persist::ProjectionFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +169,7 @@ impl Growth {
 struct Reading<P> {
     cursor: Cursor,
     projection: P,
-    keep: Option<Keep<P>>,
+    keep: Option<ProjectionFile<P>>,
 }
 
 impl<P: Projection> Reading<P> {
@@ -286,10 +286,10 @@ impl<P: PersistedProjection + Send + 'static> Follower<P> {
         projection: impl FnOnce(P::Fold) -> P,
         stop: CancellationToken,
     ) -> Arc<Follower<P>> {
-        let fold = file.as_deref().and_then(|f| keep::read::<P>(part, &brain, f));
+        let fold = file.as_deref().and_then(|f| persist::read::<P>(part, &brain, f));
         let fold = fold.unwrap_or_default();
         let after = P::place(&fold);
-        let keep = file.map(|f| Keep::new(f, after, brain.now()));
+        let keep = file.map(|f| ProjectionFile::new(f, after, brain.now()));
         let cursor = Cursor::new(&brain, after);
         let reading = Reading { cursor, projection: projection(fold), keep };
         Follower::begin(part, brain, reading, stop)

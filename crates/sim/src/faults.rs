@@ -1,6 +1,6 @@
 //! What breaks: each node has a life of its own, and some things happen once.
 
-use crate::books::InterruptionCause;
+use crate::accounting::InterruptionCause;
 use crate::causes::{self, takes_out};
 use crate::chance::{Chance, exp, millis};
 use crate::fleet::Fleet;
@@ -280,7 +280,7 @@ impl Simulation<'_> {
 
     /// Something happens to nodes at once.
     fn strike(&mut self, nodes: &[u32], mode: Mode, why: &InterruptionCause, repair: Delay) {
-        *self.books.faults.entry(why.clone()).or_default() += 1;
+        *self.accounting.faults.entry(why.clone()).or_default() += 1;
         let mut hit: BTreeSet<AttemptKey> = BTreeSet::new();
         for ix in nodes {
             let here = self.gangs.on[*ix as usize].clone();

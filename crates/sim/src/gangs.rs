@@ -1,6 +1,6 @@
 //! Attempts as the world sees them: ranks that come up, work, stand still and go.
 
-use crate::books::InterruptionCause;
+use crate::accounting::InterruptionCause;
 use crate::faults::FaultEvent;
 use crate::simulation::{ByKey, Ev, Simulation};
 use muster_model::command::{Command, Observed};
@@ -87,7 +87,7 @@ impl Simulation<'_> {
             self.hold(*ix, milli, true);
             self.gangs.on[*ix as usize].push(key);
         }
-        self.books.placed(key.job, gpus / 1000, self.now);
+        self.accounting.placed(key.job, gpus / 1000, self.now);
         if let Some(since) = self.gangs.replacing.remove(&key.job)
             && self.now.since(since) <= AT_ONCE
         {
@@ -289,7 +289,7 @@ impl Simulation<'_> {
         g.end = account;
         g.leaving = true;
         let placement = g.placement.clone();
-        if let Some(p) = self.books.pages.get_mut(&key.job)
+        if let Some(p) = self.accounting.pages.get_mut(&key.job)
             && let Some(a) = account
         {
             p.saved = Span(a.saved.0 + a.unsaved.0);
@@ -317,8 +317,8 @@ impl Simulation<'_> {
             return;
         }
         match reason {
-            StopReason::Preempted { .. } => self.books.preemptions += 1,
-            StopReason::Moved { .. } => self.books.migrations += 1,
+            StopReason::Preempted { .. } => self.accounting.preemptions += 1,
+            StopReason::Moved { .. } => self.accounting.migrations += 1,
             _ => {}
         }
         self.at(self.now, Ev::Gone(key));
@@ -406,10 +406,10 @@ impl Simulation<'_> {
             (Some(b), Some(a)) => Span(a.slowed.0.saturating_sub(b.slowed.0)),
             _ => Span(0),
         };
-        self.books.attempt_over(key.job, g.end, stalled, g.up, g.freed.unwrap_or(self.now));
+        self.accounting.attempt_over(key.job, g.end, stalled, g.up, g.freed.unwrap_or(self.now));
         let failed = matches!(verdict, Verdict::Infrastructure | Verdict::Application);
         if let Some(b) = g.broken.as_ref().filter(|_| failed) {
-            self.books.interrupted(key.job, &b.why);
+            self.accounting.interrupted(key.job, &b.why);
         }
     }
 
@@ -481,21 +481,21 @@ impl Simulation<'_> {
                 (Some(b), Some(a)) => Span(a.slowed.0.saturating_sub(b.slowed.0)),
                 _ => Span(0),
             };
-            if let (Some(a), Some(p)) = (&account, self.books.pages.get_mut(&key.job)) {
+            if let (Some(a), Some(p)) = (&account, self.accounting.pages.get_mut(&key.job)) {
                 p.saved = Span(a.saved.0 + a.unsaved.0);
             }
-            self.books.attempt_over(key.job, account, stalled, up, until);
-            if let Some(p) = self.books.pages.get_mut(&key.job) {
+            self.accounting.attempt_over(key.job, account, stalled, up, until);
+            if let Some(p) = self.accounting.pages.get_mut(&key.job) {
                 p.wants = true;
             }
         }
         for (job, saved) in &self.gangs.saved {
-            if let Some(p) = self.books.pages.get_mut(job)
+            if let Some(p) = self.accounting.pages.get_mut(job)
                 && p.ended.is_none()
             {
                 p.saved = p.saved.max(*saved);
             }
         }
-        self.books.close(self.now);
+        self.accounting.close(self.now);
     }
 }

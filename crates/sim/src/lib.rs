@@ -4,17 +4,17 @@
 
 #![forbid(unsafe_code)]
 
+mod accounting;
 mod arrivals;
-mod books;
 pub mod causes;
 mod chance;
 pub mod compare;
 pub mod demo;
 mod error;
 mod faults;
-mod figures;
 mod fleet;
 mod gangs;
+mod job_metrics;
 pub mod outcome;
 pub mod replay;
 pub mod report;
@@ -25,7 +25,7 @@ pub mod site;
 pub mod traces;
 
 pub use error::SimError;
-pub use figures::{share, spread};
 pub use fleet::{mean_repair, spares_wanted};
+pub use job_metrics::{share, spread};
 pub use run::{Options, run};
 pub use simulation::{Hosted, START};

@@ -91,7 +91,7 @@ fn lived(
         if !twin.live_while(goes_on) {
             return Err(SimError::Stopped);
         }
-        twin.figures()
+        twin.outcome()
     };
     outcome.log_digest = hash.finalize().to_hex().to_string();
     Ok((outcome, history))

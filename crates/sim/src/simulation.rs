@@ -1,8 +1,8 @@
 //! The loop: a virtual clock, the engine of production, and a world that answers it.
 
 use crate::SimError;
+use crate::accounting::{Free, InterruptionCause, JobAccounting};
 use crate::arrivals::{Arrival, Source};
-use crate::books::{Books, Free, InterruptionCause};
 use crate::chance::Chance;
 use crate::faults::{FaultEvent, Faults};
 use crate::fleet::Fleet;
@@ -103,7 +103,7 @@ pub(crate) struct Simulation<'a> {
     pub(crate) faults: Faults,
     sources: Vec<Source>,
     next: Vec<Option<Arrival>>,
-    pub(crate) books: Books,
+    pub(crate) accounting: JobAccounting,
     pub(crate) free: Free,
     pub(crate) samples: Vec<Sample>,
     pub(crate) marks: Vec<FaultMark>,
@@ -171,7 +171,7 @@ impl<'a> Simulation<'a> {
             faults,
             next: sources.iter().map(|_| None).collect(),
             sources,
-            books: Books::default(),
+            accounting: JobAccounting::default(),
             free: Free::default(),
             samples: Vec::new(),
             marks: Vec::new(),
@@ -450,7 +450,7 @@ impl<'a> Simulation<'a> {
         let gpus = gang_gpus(&a);
         match self.ask(actor, Command::Submit { spec: Arc::new(a.spec) }) {
             Ok(Answer::Submitted { first, .. }) => {
-                self.books.submitted(first, gpus, class, a.load, self.now);
+                self.accounting.submitted(first, gpus, class, a.load, self.now);
             }
             Ok(_) => {}
             Err(r) => self.note_refusal(&r),
@@ -505,7 +505,7 @@ impl<'a> Simulation<'a> {
         let state = self.engine.state();
         let waiting_gpus = state
             .queue()
-            .filter_map(|j| self.books.pages.get(&j))
+            .filter_map(|j| self.accounting.pages.get(&j))
             .map(|p| p.gpus)
             .take(100_000)
             .sum();
@@ -563,7 +563,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn job_over(&mut self, job: JobId, well: bool) {
-        self.books.ended(job, well, self.now);
+        self.accounting.ended(job, well, self.now);
         self.gangs.saved.remove(&job);
     }
 

@@ -1,6 +1,6 @@
 //! Lives that once ended badly, in their shortest form, as `system` prints them.
 
-use crate::system::{acts, agent, shrink, spec, world};
+use crate::system::{acts, agent, shrink, spec, test_site};
 use acts::Act::*;
 use acts::{SiteScript, Step};
 use agent::{Agent, Order, ServerMessage};
@@ -9,7 +9,7 @@ use muster_model::placement::{GpuSet, Slot};
 use muster_model::spec::OnPartition;
 use muster_model::units::{Bytes, Time};
 use spec::Ask;
-use world::World;
+use test_site::TestSite;
 
 /// The site of a life: seed, nodes, GPUs of each, spares, lateness, messages that come twice.
 type Site = (u64, u8, u8, u8, u16, u8);
@@ -235,7 +235,7 @@ fn what_waits_for_a_job_that_can_never_start_waits_with_it() {
         (0, Submit(Ask { nodes: 1, gpus: 0, shape: 5, limit: 0, class: 1, tier: 2, saves: 3, owner: 0, after: Some(239) })),
     ];
     let acts = acts.to_vec();
-    let mut w = World::new(SiteScript { seed: 801_202_482, nodes: 3, gpus: 8, spares: 0, late: 1, twice: 0, acts });
+    let mut w = TestSite::new(SiteScript { seed: 801_202_482, nodes: 3, gpus: 8, spares: 0, late: 1, twice: 0, acts });
     assert_eq!(w.run(), None);
     let why = |id| w.engine.state().explain(JobId(id), w.now).unwrap();
     assert!(why(1).impossible, "{}", why(1).summary);

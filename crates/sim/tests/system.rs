@@ -12,7 +12,7 @@ pub(crate) mod agent;
 pub(crate) mod play;
 pub(crate) mod shrink;
 pub(crate) mod spec;
-pub(crate) mod world;
+pub(crate) mod test_site;
 
 use acts::SiteScript;
 use muster_model::event::Event;
@@ -71,7 +71,7 @@ fn fresh_histories_until_time_is_over() {
 fn the_same_life_is_lived_in_the_same_way() {
     for seed in 0..3 {
         let digest = || {
-            let mut w = world::World::new(SiteScript::of(seed));
+            let mut w = test_site::TestSite::new(SiteScript::of(seed));
             let wrong = w.run();
             (wrong, w.events, w.view.digest())
         };
@@ -81,7 +81,7 @@ fn the_same_life_is_lived_in_the_same_way() {
 
 /// How often the next attempt of a job that says nothing about partitions started because the lease
 /// of its ranks on a lost node was over.
-fn started_after_the_default_lease(w: &world::World) -> usize {
+fn started_after_the_default_lease(w: &test_site::TestSite) -> usize {
     let mut jobs = BTreeSet::new();
     let mut fences = BTreeMap::new();
     let mut count = 0;
@@ -108,7 +108,7 @@ fn started_after_the_default_lease(w: &world::World) -> usize {
 #[test]
 fn random_histories_start_jobs_again_after_the_default_lease() {
     let lived = |seed| {
-        let mut w = world::World::new(SiteScript::of(seed));
+        let mut w = test_site::TestSite::new(SiteScript::of(seed));
         assert_eq!(w.run(), None, "seed {seed}");
         started_after_the_default_lease(&w)
     };

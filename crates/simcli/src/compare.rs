@@ -2,7 +2,7 @@
 
 use super::live::{LoadedScenario, simulate};
 use super::progress::Progress;
-use super::{pool, report, say};
+use super::{formatting, pool, report};
 use clap::Args;
 use muster_sim::compare::{self, Difference, METRICS, Metric, Verdict};
 use muster_sim::outcome::{History, Outcome};
@@ -155,9 +155,9 @@ fn style(v: Verdict) -> Style {
 fn between(m: &Metric, d: &Difference) -> String {
     match d.low.zip(d.high) {
         Some((low, high)) => {
-            format!("{} to {}", say::change(m.unit, low), say::change(m.unit, high))
+            format!("{} to {}", formatting::change(m.unit, low), formatting::change(m.unit, high))
         }
-        None => say::NONE.into(),
+        None => formatting::NONE.into(),
     }
 }
 
@@ -172,9 +172,9 @@ fn text(c: &Comparison) -> String {
         }
         t.row(vec![
             cell(m.label),
-            number(say::figure(m.unit, *a)),
-            number(say::figure(m.unit, *b)),
-            number(say::change(m.unit, d.mean)),
+            number(formatting::figure(m.unit, *a)),
+            number(formatting::figure(m.unit, *b)),
+            number(formatting::change(m.unit, d.mean)),
             number(between(m, d)),
             cell(d.verdict.word()).style(style(d.verdict)),
         ]);
@@ -199,9 +199,9 @@ fn sheet(a: &[&Outcome], b: &[&Outcome], pairs: usize) -> ReportSheet {
         }
         Some(vec![
             m.label.to_owned(),
-            say::with_half(m.unit, &fa),
-            say::with_half(m.unit, &fb),
-            say::change(m.unit, d.mean),
+            formatting::with_half(m.unit, &fa),
+            formatting::with_half(m.unit, &fb),
+            formatting::change(m.unit, d.mean),
             between(m, &d),
             d.verdict.word().to_owned(),
         ])

@@ -1,6 +1,7 @@
 //! `muster sim …`: scenarios lived by the production engine in a simulated fleet.
 
 pub(crate) mod compare;
+pub(crate) mod formatting;
 pub(crate) mod grid;
 pub(crate) mod live;
 pub(crate) mod log;
@@ -9,7 +10,6 @@ pub(crate) mod progress;
 pub(crate) mod replay;
 pub mod report;
 pub(crate) mod run;
-pub(crate) mod say;
 pub(crate) mod sweep;
 
 use clap::{Args, Subcommand};

@@ -3,7 +3,7 @@
 use super::live::{fail, peak_rss};
 use super::log::Log;
 use super::progress::Progress;
-use super::{pool, report, run, say};
+use super::{formatting, pool, report, run};
 use clap::{Args, ValueEnum};
 use muster_model::policy::{BackfillMode, SitePolicy};
 use muster_model::units::Span;
@@ -242,15 +242,15 @@ impl ReplayArgs {
             output::note(&format!("assumed: {a}"));
         }
         if found.jobs_left_out > 0 {
-            let jobs = say::counted(found.jobs_left_out, "job");
+            let jobs = formatting::counted(found.jobs_left_out, "job");
             output::note(&format!("{jobs} left out: the machine is too small for them"));
         }
         if found.jobs_refused > 0 {
-            output::note(&format!("{} refused", say::counted(found.jobs_refused, "job")));
+            output::note(&format!("{} refused", formatting::counted(found.jobs_refused, "job")));
         }
         let open = found.outcome.jobs - found.outcome.jobs_completed;
         if open > 0 {
-            output::note(&format!("{} did not complete", say::counted(open, "job")));
+            output::note(&format!("{} did not complete", formatting::counted(open, "job")));
         }
     }
 
@@ -277,7 +277,7 @@ impl ReplayArgs {
             output::note(&format!(
                 "{}: {} of `{model}` left out: how fast it trains is not known",
                 self.jobs.display(),
-                say::counted(n, "job")
+                formatting::counted(n, "job")
             ));
         }
         assumptions.push(replay::ASSUMED.into());
@@ -484,25 +484,28 @@ fn openb_text(o: &OpenbReplay) -> String {
     let mut t = format!(
         "{}: {}, {}, {} of arrival\n\n",
         o.scenario,
-        say::counted(o.nodes.into(), "node"),
-        say::counted(o.gpus, "GPU"),
-        say::counted(o.runs.len() as u64, "order"),
+        formatting::counted(o.nodes.into(), "node"),
+        formatting::counted(o.gpus, "GPU"),
+        formatting::counted(o.runs.len() as u64, "order"),
     );
     t.push_str(&format!(
         "GPU allocation  {:.2}% when 130% were requested\n",
         o.gpu_allocation_ratio * 100.0
     ));
-    t.push_str(&format!("fragmentation   {} of what is left\n", say::percent(o.fragmentation)));
+    t.push_str(&format!(
+        "fragmentation   {} of what is left\n",
+        formatting::percent(o.fragmentation)
+    ));
     t.push_str(&format!("pods            {:.0}, {:.0} were placed\n\n", o.jobs, o.jobs_completed));
     let mut table =
         output::table::Table::new(&["SEED", "PODS", "PLACED", "ALLOCATION", "FRAGMENTATION"]);
     for r in &o.runs {
         table.row(vec![
             output::table::number(r.seed),
-            output::table::number(say::group_digits(r.jobs)),
-            output::table::number(say::group_digits(r.jobs_completed)),
+            output::table::number(formatting::group_digits(r.jobs)),
+            output::table::number(formatting::group_digits(r.jobs_completed)),
             output::table::number(format!("{:.2}%", r.gpu_allocation_ratio * 100.0)),
-            output::table::number(say::percent(r.fragmentation)),
+            output::table::number(formatting::percent(r.fragmentation)),
         ]);
     }
     t.push_str(&table.render());

@@ -3,7 +3,7 @@
 use super::live::{LoadedScenario, simulate};
 use super::log::Log;
 use super::progress::Progress;
-use super::{report, say};
+use super::{formatting, report};
 use clap::Args;
 use muster_sim::compare::{self, Missed};
 use muster_sim::outcome::{Outcome, Spread, Waterfall};
@@ -79,10 +79,10 @@ pub(crate) fn text(o: &Outcome, expected: usize, missed: &[Missed]) -> String {
     let mut t = format!(
         "{}: {}, {}, {}; {}, seed {}\n\n",
         o.scenario,
-        say::counted(o.nodes.into(), "node"),
-        say::counted(o.gpus, "GPU"),
-        say::counted(o.spares.into(), "spare"),
-        say::seconds(o.makespan_s),
+        formatting::counted(o.nodes.into(), "node"),
+        formatting::counted(o.gpus, "GPU"),
+        formatting::counted(o.spares.into(), "spare"),
+        formatting::seconds(o.makespan_s),
         o.seed,
     );
     for (name, value) in key_metrics(o) {
@@ -101,8 +101,8 @@ pub(crate) fn text(o: &Outcome, expected: usize, missed: &[Missed]) -> String {
     }
     let took = format!(
         "{}, {}, {:.1} s, {}",
-        say::counted(o.records, "record"),
-        say::counted(o.decisions, "plan"),
+        formatting::counted(o.records, "record"),
+        formatting::counted(o.decisions, "plan"),
         o.wall_s,
         muster_terminal::output::size(muster_model::Bytes(o.peak_rss_bytes)),
     );
@@ -117,8 +117,12 @@ fn key_metrics(o: &Outcome) -> Vec<(&'static str, String)> {
         None => format!("{:.3}", o.ettr),
     };
     let interruptions = match o.mtbi_s {
-        Some(s) => format!("{}, one in {}", say::group_digits(o.interruptions), say::seconds(s)),
-        None => say::group_digits(o.interruptions),
+        Some(s) => format!(
+            "{}, one in {}",
+            formatting::group_digits(o.interruptions),
+            formatting::seconds(s)
+        ),
+        None => formatting::group_digits(o.interruptions),
     };
     let mut all = vec![
         ("ETTR", ettr),
@@ -127,29 +131,29 @@ fn key_metrics(o: &Outcome) -> Vec<(&'static str, String)> {
             "GPU allocation",
             format!(
                 "{}, steps were made in {}",
-                say::percent(o.gpu_allocation_ratio),
-                say::percent(o.gpu_utilization)
+                formatting::percent(o.gpu_allocation_ratio),
+                formatting::percent(o.gpu_utilization)
             ),
         ),
-        ("fragmentation", say::percent(o.fragmentation)),
+        ("fragmentation", formatting::percent(o.fragmentation)),
         (
             "jobs",
             format!(
                 "{}, {} completed",
-                say::group_digits(o.jobs),
-                say::group_digits(o.jobs_completed)
+                formatting::group_digits(o.jobs),
+                formatting::group_digits(o.jobs_completed)
             ),
         ),
         ("wait", spread(&o.wait_s)),
         ("completion", spread(&o.jct_s)),
         ("interruptions", interruptions),
-        ("lost work", say::gpu_hours(o.lost_gpu_seconds)),
+        ("lost work", formatting::gpu_hours(o.lost_gpu_seconds)),
         (
             "moved",
             format!(
                 "{}, {}",
-                say::counted(o.preemptions, "preemption"),
-                say::counted(o.migrations, "migration")
+                formatting::counted(o.preemptions, "preemption"),
+                formatting::counted(o.migrations, "migration")
             ),
         ),
     ];
@@ -158,11 +162,11 @@ fn key_metrics(o: &Outcome) -> Vec<(&'static str, String)> {
             "spares",
             format!(
                 "found within two minutes {} of {} times: {} (95%: {} to {})",
-                say::group_digits(s.found),
-                say::group_digits(s.needed),
-                say::percent(s.share),
-                say::percent(s.interval[0]),
-                say::percent(s.interval[1])
+                formatting::group_digits(s.found),
+                formatting::group_digits(s.needed),
+                formatting::percent(s.share),
+                formatting::percent(s.interval[0]),
+                formatting::percent(s.interval[1])
             ),
         ));
     }
@@ -171,9 +175,9 @@ fn key_metrics(o: &Outcome) -> Vec<(&'static str, String)> {
             "precursors",
             format!(
                 "{}, precision {}, recall {}",
-                say::counted(p.signs, "sign"),
-                say::percent(p.precision),
-                say::percent(p.recall)
+                formatting::counted(p.signs, "sign"),
+                formatting::percent(p.precision),
+                formatting::percent(p.recall)
             ),
         ));
     }
@@ -182,14 +186,14 @@ fn key_metrics(o: &Outcome) -> Vec<(&'static str, String)> {
 
 fn spread(s: &Spread) -> String {
     if s.count == 0 {
-        return say::NONE.into();
+        return formatting::NONE.into();
     }
     format!(
         "mean {}, p50 {}, p95 {}, p99 {}",
-        say::seconds(s.mean),
-        say::seconds(s.p50),
-        say::seconds(s.p95),
-        say::seconds(s.p99)
+        formatting::seconds(s.mean),
+        formatting::seconds(s.p50),
+        formatting::seconds(s.p95),
+        formatting::seconds(s.p99)
     )
 }
 
@@ -229,7 +233,7 @@ pub(crate) fn waterfall(w: &Waterfall) -> String {
             "{name:<12}{}  {:>6.2}%  {:>16}\n",
             bar::part(share, 40),
             share * 100.0,
-            say::gpu_hours(v)
+            formatting::gpu_hours(v)
         ));
     }
     text
@@ -243,14 +247,15 @@ fn causes(o: &Outcome) -> String {
     all.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let mut t = Table::new(&["CAUSE", "INTERRUPTIONS", "FAULTS"]);
     for (cause, n) in all.iter().take(CAUSES) {
-        let faults = o.faults.get(*cause).map_or(say::NONE.into(), |n| say::group_digits(*n));
-        t.row(vec![cell(cause), number(say::group_digits(*n)), number(faults)]);
+        let faults =
+            o.faults.get(*cause).map_or(formatting::NONE.into(), |n| formatting::group_digits(*n));
+        t.row(vec![cell(cause), number(formatting::group_digits(*n)), number(faults)]);
     }
     let rest = all.get(CAUSES..).unwrap_or_default();
     if !rest.is_empty() {
         let n: u64 = rest.iter().map(|(_, n)| n).sum();
-        let causes = say::counted(u64::try_from(rest.len()).unwrap_or(0), "more cause");
-        t.row(vec![cell(causes), number(say::group_digits(n)), number("")]);
+        let causes = formatting::counted(u64::try_from(rest.len()).unwrap_or(0), "more cause");
+        t.row(vec![cell(causes), number(formatting::group_digits(n)), number("")]);
     }
     t.render()
 }
@@ -268,18 +273,20 @@ fn sizes(o: &Outcome) -> String {
     ]);
     for c in &o.by_size {
         let gpus = match (c.gpus_from, c.gpus_to) {
-            (from, to) if from == to => say::group_digits(from),
-            (from, to) => format!("{} to {}", say::group_digits(from), say::group_digits(to)),
+            (from, to) if from == to => formatting::group_digits(from),
+            (from, to) => {
+                format!("{} to {}", formatting::group_digits(from), formatting::group_digits(to))
+            }
         };
         t.row(vec![
             number(gpus),
-            number(say::group_digits(c.jobs)),
+            number(formatting::group_digits(c.jobs)),
             number(format!("{:.3}", c.ettr)),
-            number(say::group_digits(c.interruptions)),
-            number(c.mtbi_s.map_or(say::NONE.into(), say::seconds)),
-            number(say::percent(c.interrupted_share)),
-            number(say::seconds(c.wait_s.p50)),
-            number(say::seconds(c.wait_s.p95)),
+            number(formatting::group_digits(c.interruptions)),
+            number(c.mtbi_s.map_or(formatting::NONE.into(), formatting::seconds)),
+            number(formatting::percent(c.interrupted_share)),
+            number(formatting::seconds(c.wait_s.p50)),
+            number(formatting::seconds(c.wait_s.p95)),
         ]);
     }
     t.render()

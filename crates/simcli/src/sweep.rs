@@ -4,7 +4,7 @@ use super::compare::seeds;
 use super::grid::{self, Point};
 use super::live::{LoadedScenario, simulate};
 use super::progress::Progress;
-use super::{pool, report, say};
+use super::{formatting, pool, report};
 use clap::{ArgGroup, Args};
 use muster_sim::compare::{self, Interval, METRICS, Metric, by_name};
 use muster_sim::outcome::{History, Outcome};
@@ -153,8 +153,8 @@ fn point_result(point: &Point, runs: &[Outcome]) -> PointResult {
 
 fn cells(p: &PointResult) -> impl Iterator<Item = String> + '_ {
     COLUMNS.iter().map(|(name, _)| match (by_name(name), p.figures.get(*name)) {
-        (Some(m), Some(i)) => say::with_half(m.unit, i),
-        _ => say::NONE.into(),
+        (Some(m), Some(i)) => formatting::with_half(m.unit, i),
+        _ => formatting::NONE.into(),
     })
 }
 

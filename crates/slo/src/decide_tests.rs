@@ -47,7 +47,7 @@ fn above(e: &Entity) -> Vec<Entity> {
     }
 }
 
-struct World {
+struct AlertFixture {
     open: BTreeMap<String, Alert>,
     over: BTreeMap<String, Alert>,
     all: Vec<Alert>,
@@ -56,9 +56,9 @@ struct World {
     hold: Span,
 }
 
-impl World {
-    fn new() -> World {
-        World {
+impl AlertFixture {
+    fn new() -> AlertFixture {
+        AlertFixture {
             open: BTreeMap::new(),
             over: BTreeMap::new(),
             all: vec![],
@@ -107,12 +107,12 @@ fn at(secs: u64) -> Time {
 
 #[test]
 fn another_number_of_affected_jobs_alone_is_no_change() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let hit = |jobs: u64| {
         let affected = (0..jobs).map(|j| (JobId(j + 1), 8)).collect();
         [Condition { affected, ..finding(1, "node:n1-1", Urgency::Ticket) }]
     };
-    let counts = |w: &World| w.open.values().map(|a| (a.jobs, a.gpus)).collect::<Vec<_>>();
+    let counts = |w: &AlertFixture| w.open.values().map(|a| (a.jobs, a.gpus)).collect::<Vec<_>>();
     w.see(at(0), &hit(2));
     assert_eq!(counts(&w), [(2, 16)]);
     assert_eq!(w.see(at(1), &hit(3)), vec![]);
@@ -128,7 +128,7 @@ fn another_number_of_affected_jobs_alone_is_no_change() {
 
 #[test]
 fn a_lost_leaf_is_one_page_with_its_64_nodes() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let mut nodes: Vec<Condition> =
         (0..64).map(|n| finding(n, &format!("node:n7-{n}"), Urgency::Page)).collect();
     let mut leaf = condition("incident:9", Topic::Incident, "leaf-lost", "leaf:l/7", Urgency::Page);
@@ -149,7 +149,7 @@ fn a_lost_leaf_is_one_page_with_its_64_nodes() {
     );
     assert_eq!(a.summary, "leaf l/7 is lost");
     // Through where they stand alone.
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     nodes.iter_mut().for_each(|n| n.parent = None);
     let mut all = nodes;
     all.push(leaf);
@@ -159,7 +159,7 @@ fn a_lost_leaf_is_one_page_with_its_64_nodes() {
 
 #[test]
 fn what_was_alone_becomes_part_of_the_incident() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let mut nodes: Vec<Condition> =
         (0..3).map(|n| finding(n, &format!("node:n7-{n}"), Urgency::Page)).collect();
     w.see(at(0), &nodes);
@@ -173,7 +173,7 @@ fn what_was_alone_becomes_part_of_the_incident() {
 
 #[test]
 fn things_of_one_node_or_one_job_are_one_alert() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let mut crash: Vec<Condition> =
         (10..40).map(|n| finding(n, &format!("gpu:n{n}-1/0"), Urgency::Ticket)).collect();
     crash.iter_mut().for_each(|c| c.job = Some(muster_model::JobId(5)));
@@ -196,7 +196,7 @@ fn things_of_one_node_or_one_job_are_one_alert() {
 
 #[test]
 fn a_ticket_above_does_not_hide_a_page_below() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let mut rack = condition("finding:1", Topic::Finding, "warm", "leaf:l/7", Urgency::Ticket);
     rack.explains = true;
     let node = finding(2, "gpu:n7-1/0", Urgency::Page);
@@ -209,7 +209,7 @@ fn a_ticket_above_does_not_hide_a_page_below() {
 
 #[test]
 fn a_rate_that_comes_and_goes_is_one_alert() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let c = condition("objective:a", Topic::Objective, "a", "site", Urgency::Page);
     for t in 0..20 {
         let now: &[Condition] = if t % 2 == 0 { std::slice::from_ref(&c) } else { &[] };
@@ -229,7 +229,7 @@ fn a_rate_that_comes_and_goes_is_one_alert() {
 
 #[test]
 fn a_state_is_over_at_once_and_what_is_back_soon_is_the_same_alert() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let c = finding(1, "node:n1-1", Urgency::Page);
     w.see(at(0), std::slice::from_ref(&c));
     let changes = w.see(at(60), &[]);
@@ -246,7 +246,7 @@ fn a_state_is_over_at_once_and_what_is_back_soon_is_the_same_alert() {
 
 #[test]
 fn a_broken_node_its_job_and_the_slo_it_burns_are_one_page() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let node = finding(1, "gpu:n1-1/3", Urgency::Page);
     let mut job = condition("finding:2", Topic::Finding, "hang", "job:7", Urgency::Page);
     (job.job, job.parent) = (Some(muster_model::JobId(7)), Some("finding:1".to_owned()));
@@ -263,14 +263,14 @@ fn a_broken_node_its_job_and_the_slo_it_burns_are_one_page() {
     assert_eq!(w.pages(), 3);
     // What burns for another reason is told by itself.
     slo.by_hardware = false;
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     w.see(at(0), &[node, job, slo]);
     assert_eq!(w.pages(), 2);
 }
 
 #[test]
 fn a_silence_keeps_quiet_and_ends() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let silence = |m: Matcher| Silence {
         name: "training".parse().unwrap(),
         matcher: m,
@@ -300,7 +300,7 @@ fn a_silence_keeps_quiet_and_ends() {
 
 #[test]
 fn an_objective_that_joins_an_acknowledged_page_is_heard() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let node = finding(1, "node:n1-1", Urgency::Page);
     let mut slo = condition("objective:a", Topic::Objective, "nodes", "site", Urgency::Page);
     slo.by_hardware = true;
@@ -323,7 +323,7 @@ fn an_objective_that_joins_an_acknowledged_page_is_heard() {
 
 #[test]
 fn an_answer_stops_passing_on_until_it_becomes_worse() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let text = r#"{"receivers":[{"name":"a","by":{"webhook":{"url":"http://a"}}},{"name":"b","by":{"webhook":{"url":"http://b"}}}],
         "routes":[{"to":["a"],"escalate":[{"after":"15m","to":["b"]},{"after":"1h","to":["b"]}]}]}"#;
     w.routing = serde_json::from_str(text).unwrap();
@@ -348,7 +348,7 @@ fn an_answer_stops_passing_on_until_it_becomes_worse() {
 
 #[test]
 fn the_alert_of_an_incident_began_when_the_incident_did() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let mut leaf = condition("incident:9", Topic::Incident, "leaf-lost", "leaf:l/7", Urgency::Page);
     leaf.since = at(100);
     let old = Condition {
@@ -363,10 +363,10 @@ fn the_alert_of_an_incident_began_when_the_incident_did() {
 
 #[test]
 fn a_page_that_nobody_acknowledged_stays_a_page() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let (page, ticket) =
         (finding(1, "node:n1-1", Urgency::Page), finding(1, "node:n1-1", Urgency::Ticket));
-    let is = |w: &World| w.open["node:n1-1"].urgency;
+    let is = |w: &AlertFixture| w.open["node:n1-1"].urgency;
     w.see(at(0), std::slice::from_ref(&page));
     // A remediation is under way, a spare is free again: nobody has answered the page for that.
     assert_eq!(w.see(at(300), std::slice::from_ref(&ticket)), vec![]);
@@ -381,7 +381,7 @@ fn a_page_that_nobody_acknowledged_stays_a_page() {
 
 #[test]
 fn a_silence_for_what_paged_leaves_the_ticket() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let both = [finding(1, "gpu:n1-1/0", Urgency::Page), finding(2, "node:n1-1", Urgency::Ticket)];
     w.see(at(0), &both);
     assert_eq!(w.pages(), 1);
@@ -400,7 +400,7 @@ fn a_silence_for_what_paged_leaves_the_ticket() {
 
 #[test]
 fn members_are_bounded_and_still_counted() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let mut all: Vec<Condition> =
         (0..500).map(|n| finding(n, &format!("node:n7-{n}"), Urgency::Page)).collect();
     all.push(condition("incident:9", Topic::Incident, "leaf-lost", "leaf:l/7", Urgency::Page));
@@ -411,7 +411,7 @@ fn members_are_bounded_and_still_counted() {
 
 #[test]
 fn parts_of_each_other_hang_nothing_up() {
-    let mut w = World::new();
+    let mut w = AlertFixture::new();
     let mut a = finding(1, "node:n1-1", Urgency::Page);
     let mut b = finding(2, "node:n2-1", Urgency::Page);
     a.parent = Some(b.key.clone());
@@ -464,7 +464,7 @@ fn any_condition() -> impl Strategy<Value = Condition> {
 proptest! {
     #[test]
     fn order_does_not_matter(all in prop::collection::vec(any_condition(), 0..14), turn in 0usize..14) {
-        let w = World::new();
+        let w = AlertFixture::new();
         let one = decide(T0, &all, &w.open, &w.site());
         let mut other = all.clone();
         other.reverse();
@@ -477,7 +477,7 @@ proptest! {
     fn every_condition_is_in_one_alert_and_none_is_less_urgent_than_it(
         all in prop::collection::vec(any_condition(), 0..14),
     ) {
-        let w = World::new();
+        let w = AlertFixture::new();
         let alerts = decide(T0, &all, &w.open, &w.site());
         let keys: BTreeSet<&String> = all.iter().map(|c| &c.key).collect();
         let count: u64 = alerts.iter().map(|a| a.alert().count).sum();
@@ -498,7 +498,7 @@ proptest! {
         let mut all: Vec<Condition> =
             below.iter().map(|(n, on)| finding(*n, on, Urgency::Page)).collect();
         all.push(cause.clone());
-        let w = World::new();
+        let w = AlertFixture::new();
         let alerts = decide(T0, &all, &w.open, &w.site());
         prop_assert_eq!(alerts.len(), 1);
         prop_assert_eq!(&alerts[0].alert().cause, &cause.entity);
@@ -509,7 +509,7 @@ proptest! {
     fn any_story_folds_and_ends(
         story in prop::collection::vec((1u64..200, prop::collection::vec(any_condition(), 0..8)), 1..12),
     ) {
-        let mut w = World::new();
+        let mut w = AlertFixture::new();
         let mut now = 0;
         for (step, conditions) in &story {
             now += step;

@@ -5,7 +5,8 @@
 //! * [`defaults`] are the objectives that come with Muster; [`rules`] prints any set of objectives
 //!   as rules of Prometheus.
 //! * [`causes`] puts alerts, findings and remediations together that have one cause.
-//! * [`conditions`] says what is so now, [`decide`] turns it into alerts, and [`desk`] knows who has
+//! * [`conditions`] says what is so now, [`decide`] turns it into alerts, and
+//!   [`notifications`] knows who has
 //!   been told and what is owed; [`words`] are what each kind of receiver reads.
 
 #![forbid(unsafe_code)]
@@ -16,11 +17,11 @@ pub mod causes;
 pub mod conditions;
 pub mod decide;
 pub mod defaults;
-pub mod desk;
 pub mod fleet;
 mod group;
 pub mod ledger;
 mod meter;
+pub mod notifications;
 pub mod ratio;
 pub mod readiness;
 pub mod rules;
@@ -29,8 +30,8 @@ pub mod words;
 
 pub use budget::{Status, status};
 pub use decide::{Change, decide};
-pub use desk::{Notification, NotificationDesk};
 pub use group::ParentsOf;
 pub use ledger::{Count, Ledger, Series, TimeRange};
+pub use notifications::{Notification, NotificationState};
 pub use ratio::Ratio;
 pub use sli_counter::{Facts, SliCounter};

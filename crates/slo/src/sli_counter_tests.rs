@@ -20,12 +20,12 @@ where
 }
 
 #[derive(Default)]
-struct World {
+struct CounterFixture {
     jobs: BTreeMap<JobId, Job>,
     nodes: BTreeMap<NodeName, Node>,
 }
 
-impl Facts for World {
+impl Facts for CounterFixture {
     fn job(&self, id: JobId) -> Option<&Job> {
         self.jobs.get(&id)
     }
@@ -152,7 +152,7 @@ fn waiting_counts_from_when_a_job_could_have_run() {
         (r#"{"queue_wait":{"under":"5m","class":"high"}}"#, r#"{"project":"red"}"#),
         (r#"{"queue_wait":{"under":"5m","tier":"on-demand"}}"#, r#"{"pool":"train"}"#),
     ]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     w.nodes.insert(name("n1"), node("n1", "train"));
     // Waits 300 s: just in time. Another project's waits for 301.
     w.jobs.insert(JobId(1), job(1, "red", 0));
@@ -185,10 +185,10 @@ fn waiting_counts_from_when_a_job_could_have_run() {
 #[test]
 fn who_waits_too_long_counts_before_it_is_over_and_once() {
     let (mut b, s) = book(&[(r#"{"queue_wait":{"under":"5m"}}"#, "{}")]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
     w.jobs.insert(JobId(1), job(1, "red", 0));
-    let both = |b: &SliCounter, w: &World, now: i64| {
+    let both = |b: &SliCounter, w: &CounterFixture, now: i64| {
         let tail = b.tail(at(now), w);
         Counts(&[&b.ledger, &tail]).count(&s[0], TimeRange::Last(Span::mins(5)), at(now))
     };
@@ -212,7 +212,7 @@ fn who_waits_too_long_counts_before_it_is_over_and_once() {
 #[test]
 fn who_cannot_run_yet_does_not_wait() {
     let (mut b, s) = book(&[(r#"{"queue_wait":{"under":"5m"}}"#, "{}")]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     let depends = |j: &mut Job, on: u64, count: u32| {
         let text = format!(r#"[{{"job":{on},"count":{count},"condition":"ok"}}]"#);
         j.depends = serde_json::from_str(&text).unwrap();
@@ -225,7 +225,7 @@ fn who_cannot_run_yet_does_not_wait() {
     held.held = Some(muster_model::hold::Hold::asked("ann"));
     w.jobs.insert(JobId(2), after);
     w.jobs.insert(JobId(3), held);
-    let tail = |b: &SliCounter, w: &World, now: i64| {
+    let tail = |b: &SliCounter, w: &CounterFixture, now: i64| {
         b.tail(at(now), w).count(&s[0], TimeRange::Last(Span::hours(8)), at(now)).total
     };
     assert_eq!(tail(&b, &w, 7200), 0);
@@ -252,7 +252,7 @@ fn success_is_told_by_whose_doing_it_was() {
         (r#"{"job_success":{"attribution":"any"}}"#, "{}"),
         (r#"{"job_success":{"attribution":"platform","first":true}}"#, "{}"),
     ]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
     let all = [
         (1, Verdict::Success),
@@ -301,7 +301,7 @@ fn success_is_told_by_whose_doing_it_was() {
 #[test]
 fn an_interruption_counts_by_what_is_found_out_later() {
     let (mut b, s) = book(&[(r#"{"interruptions":{"cost":"15m"}}"#, "{}")]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
     let mut j = job(1, "red", 0);
     j.attempt = Some(attempt(1, &["n1"], 0, Some(0)));
@@ -310,7 +310,7 @@ fn an_interruption_counts_by_what_is_found_out_later() {
     b.before(&record(3600, ended(1, 1, Verdict::Application)), &w);
     let (up, cost) = (3_600_000, 900_000);
     assert_eq!(count(&b, &s[0], 3700), (up, up));
-    let judged = |b: &mut SliCounter, w: &mut World, was: Verdict, is: Verdict| {
+    let judged = |b: &mut SliCounter, w: &mut CounterFixture, was: Verdict, is: Verdict| {
         let j = w.jobs.get_mut(&JobId(1)).unwrap();
         let ran = PastAttempt { started_at: Some(at(0)), ..past(1, was, 3600) };
         (j.attempt, j.past) = (None, vec![ran]);
@@ -334,7 +334,7 @@ fn an_interruption_counts_by_what_is_found_out_later() {
 fn the_way_back_counts_from_the_fault_on() {
     let (mut b, s) =
         book(&[(r#"{"recovery":{"under":"10m"}}"#, "{}"), (r#"{"start":{"under":"1m"}}"#, "{}")]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
     let rec = Recovery {
         attempt: 1,
@@ -352,7 +352,7 @@ fn the_way_back_counts_from_the_fault_on() {
     j.attempts = 1;
     j.recovery = Some(rec);
     w.jobs.insert(JobId(1), j);
-    let tail = |b: &SliCounter, w: &World, now| {
+    let tail = |b: &SliCounter, w: &CounterFixture, now| {
         let c = b.tail(at(now), w).count(&s[0], TimeRange::Last(Span::hours(1)), at(now));
         (c.good, c.total)
     };
@@ -384,7 +384,7 @@ fn the_way_back_counts_from_the_fault_on() {
 fn nodes_count_the_time_they_serve() {
     let (mut b, s) =
         book(&[(r#""node_availability""#, "{}"), (r#""node_availability""#, r#"{"pool":"b"}"#)]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     let ready = |n: &str| Event::NodeReady { node: name(n), reason: String::new() };
     for (n, pool) in [("n1", "a"), ("n2", "a"), ("n3", "b"), ("n4", "b")] {
         w.nodes.insert(name(n), node(n, pool));
@@ -430,7 +430,10 @@ fn nodes_of_an_older_snapshot_are_taken_up() {
     let nodes = [node("n1", "a"), node("n2", "a")];
     b.seed(at(0), &nodes);
     b.seed(at(1800), &nodes);
-    b.before(&record(3600, Event::AutomationResumed { by: String::new() }), &World::default());
+    b.before(
+        &record(3600, Event::AutomationResumed { by: String::new() }),
+        &CounterFixture::default(),
+    );
     assert_eq!(count(&b, &s[0], 3600), (7_200_000, 7_200_000));
 }
 
@@ -468,7 +471,7 @@ fn a_node_is_out_for_one_reason() {
 #[test]
 fn work_that_was_lost_is_no_goodput() {
     let (mut b, s) = book(&[(r#""goodput""#, "{}"), (r#"{"interruptions":{"cost":"15m"}}"#, "{}")]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
     w.nodes.insert(name("n2"), node("n2", "a"));
     // Two nodes of eight GPUs: 100 s until its ranks are up, 3,000 s to a checkpoint, 500 s lost.
@@ -504,7 +507,7 @@ fn work_that_was_lost_is_no_goodput() {
 #[test]
 fn what_a_service_served_is_goodput_however_its_attempt_ends() {
     let (mut b, s) = book(&[(r#""goodput""#, "{}"), (r#"{"interruptions":{"cost":"15m"}}"#, "{}")]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
     let mut j = job(1, "red", 0);
     let mut spec = (*j.spec).clone();
@@ -521,7 +524,7 @@ fn what_a_service_served_is_goodput_however_its_attempt_ends() {
 #[test]
 fn what_a_cancelled_attempt_did_after_its_checkpoint_is_lost_as_in_reports() {
     let (mut b, s) = book(&[(r#""goodput""#, "{}")]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
     let mut j = job(1, "red", 0);
     j.attempt = Some(attempt(1, &["n1"], 0, Some(100)));
@@ -543,7 +546,7 @@ fn what_a_cancelled_attempt_did_after_its_checkpoint_is_lost_as_in_reports() {
 #[test]
 fn work_of_days_that_are_final_is_not_taken_back() {
     let (mut b, s) = book(&[(r#""goodput""#, "{}")]);
-    let mut w = World::default();
+    let mut w = CounterFixture::default();
     w.nodes.insert(name("n1"), node("n1", "a"));
     let mut j = job(1, "red", 0);
     j.attempt = Some(attempt(1, &["n1"], 0, Some(0)));

@@ -1,7 +1,7 @@
 //! What a receiver gets: the same news in the form that each kind of receiver reads. Sending it,
 //! and signing it, is done elsewhere.
 
-use crate::desk::AlertChange;
+use crate::notifications::AlertChange;
 use muster_model::alert::Alert;
 use muster_model::calendar::rfc3339;
 use serde::Serialize;

@@ -8,8 +8,8 @@ use muster_model::topology::Level;
 use muster_model::{Span, Time};
 use muster_slo::conditions::{self, SiteConditions};
 use muster_slo::decide::{HOLD, Site};
-use muster_slo::desk::AlertChange;
-use muster_slo::{Change, Notification, NotificationDesk, decide};
+use muster_slo::notifications::AlertChange;
+use muster_slo::{Change, Notification, NotificationState, decide};
 use std::collections::BTreeMap;
 
 const T0: Time = Time(1_800_000_000_000);
@@ -58,7 +58,7 @@ fn leaf() -> Condition {
 #[derive(Default, Clone)]
 struct Server {
     alerts: BTreeMap<String, Alert>,
-    desk: NotificationDesk,
+    desk: NotificationState,
 }
 
 impl Server {

@@ -4,7 +4,7 @@ use muster_model::Span;
 use muster_model::reservation::{Overrun, ReservationTarget};
 use muster_specs::{FileError, document};
 
-fn told<T: std::fmt::Debug>(read: Result<T, FileError>) -> String {
+fn error_text<T: std::fmt::Debug>(read: Result<T, FileError>) -> String {
     match read {
         Ok(v) => panic!("should be refused: {v:?}"),
         Err(e) => e.to_string(),
@@ -62,7 +62,7 @@ fn mistakes_in_quotas_are_pointed_at() {
         (format!("{QUOTAS}---\n{QUOTAS}"), "the file has several documents"),
         (QUOTAS.replace("shares: 2", "shares: 2\n    shares: 3"), "`shares` is given twice"),
     ] {
-        let e = told(document::quotas(&text, "q.yaml"));
+        let e = error_text(document::quotas(&text, "q.yaml"));
         assert!(e.contains(want), "{e:?} should contain {want:?}");
     }
 }
@@ -93,7 +93,7 @@ fn a_policy_gets_its_defaults_and_its_mistakes_are_pointed_at() {
         ("kind: Job\n", "`muster submit` takes it"),
         ("kind: [a]\n", "`kind` is not a word"),
     ] {
-        let e = told(document::policy(text, "p.yaml"));
+        let e = error_text(document::policy(text, "p.yaml"));
         assert!(e.contains(want), "{e:?} should contain {want:?}");
     }
 }
@@ -148,7 +148,7 @@ fn mistakes_in_reservations_are_pointed_at() {
             "items[0].over.nodes: no node is named",
         ),
     ] {
-        let e = told(document::reservations(&text, "r.yaml"));
+        let e = error_text(document::reservations(&text, "r.yaml"));
         assert!(e.contains(want), "{e:?} should contain {want:?}");
     }
 }

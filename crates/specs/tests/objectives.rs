@@ -6,7 +6,7 @@ use muster_specs::objectives::{objectives, routing};
 use muster_specs::{FileError, openslo};
 use proptest::prelude::*;
 
-fn told<T: std::fmt::Debug>(read: Result<T, FileError>) -> String {
+fn error_text<T: std::fmt::Debug>(read: Result<T, FileError>) -> String {
     match read {
         Ok(v) => panic!("should be refused: {v:?}"),
         Err(e) => e.to_string(),
@@ -93,12 +93,12 @@ fn mistakes_are_pointed_at() {
     ] {
         let text = FILE.replacen(from, to, 1);
         assert_ne!(text, FILE, "{from}");
-        let e = told(objectives(&text, "o.yaml"));
+        let e = error_text(objectives(&text, "o.yaml"));
         assert!(e.contains(want), "{to}: {e}");
     }
     let scoped =
         FILE.replace("sli: node_availability", "sli: node_availability, scope: {project: a}");
-    let e = told(objectives(&scoped, "o.yaml"));
+    let e = error_text(objectives(&scoped, "o.yaml"));
     assert!(
         e.contains("objectives[1].scope.project: node_availability is not counted by project"),
         "{e}"
@@ -135,7 +135,7 @@ fn routing_is_read_and_its_mistakes_are_pointed_at() {
         ("alertmanager:", "alertmgr:", "alertmanager"),
         ("match: {urgency", "match: {severity", "unknown field `severity`"),
     ] {
-        let e = told(routing(&ROUTING.replacen(from, to, 1), "r.yaml"));
+        let e = error_text(routing(&ROUTING.replacen(from, to, 1), "r.yaml"));
         assert!(e.contains(want), "{to}: {e}");
     }
 }
@@ -259,11 +259,13 @@ fn what_openslo_says_and_muster_does_not_is_refused() {
     ] {
         let text = OPENSLO.replacen(from, to, 1);
         assert_ne!(text, OPENSLO, "{from}");
-        let e = told(objectives(&text, "s.yaml"));
+        let e = error_text(objectives(&text, "s.yaml"));
         assert!(e.contains(want), "{to}: {e}");
     }
-    let e =
-        told(openslo::read("apiVersion: openslo/v1\nkind: Service\nmetadata: {name: a}\n", "s"));
+    let e = error_text(openslo::read(
+        "apiVersion: openslo/v1\nkind: Service\nmetadata: {name: a}\n",
+        "s",
+    ));
     assert!(e.contains("has no SLO"), "{e}");
 }
 

@@ -12,7 +12,7 @@ pub mod seal;
 mod chain;
 mod error;
 mod files;
-mod kept;
+mod head_file;
 mod lines;
 mod migrate;
 mod postgres;
@@ -49,10 +49,13 @@ pub fn open(url: &StoreUrl) -> Result<Box<dyn Store>, StoreError> {
 /// The same, with the head of a PostgreSQL log kept in the file `head` (see
 /// [`Store::verify_head`]).
 pub fn open_with_head(url: &StoreUrl, head: &Path) -> Result<Box<dyn Store>, StoreError> {
-    open_with(url, Some(kept::KeptHead::of(url, head)))
+    open_with(url, Some(head_file::HeadFile::of(url, head)))
 }
 
-fn open_with(url: &StoreUrl, head: Option<kept::KeptHead>) -> Result<Box<dyn Store>, StoreError> {
+fn open_with(
+    url: &StoreUrl,
+    head: Option<head_file::HeadFile>,
+) -> Result<Box<dyn Store>, StoreError> {
     Ok(match url {
         StoreUrl::Sqlite(path) => Box::new(sqlite::SqliteStore::open(path)?),
         StoreUrl::Postgres(text) => Box::new(postgres::PostgresStore::open(text, head)?),

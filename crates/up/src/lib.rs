@@ -1,15 +1,15 @@
 //! The parts of a cluster on this machine: `muster up`, `server` and `agent`.
 
+mod assemble;
 mod brand;
 mod cmd;
 mod demo;
 mod history;
 mod options;
+mod outbound;
 mod output_search;
-mod outward;
 mod traces;
 mod up;
-mod wire;
 
 pub use cmd::agent::Agent;
 pub use cmd::server::Server;

@@ -36,7 +36,7 @@ pub(crate) struct ServerOptions {
     /// Go on in a directory that was copied or moved.
     pub(crate) accept_copy: bool,
     /// What is sent to others.
-    pub(crate) outward: crate::outward::OutboundArgs,
+    pub(crate) outward: crate::outbound::OutboundArgs,
     /// What is kept of metrics.
     pub(crate) history: crate::history::HistoryArgs,
     /// What is indexed of job output.

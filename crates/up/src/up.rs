@@ -4,8 +4,8 @@
 //! nodes and this machine's own agent; it is told what to do in one line of JSON on its stdin
 //! and ends with its parent. When it dies alone, `up` starts it again. Ranks survive both.
 
+use crate::assemble;
 use crate::options::{AgentOptions, FleetConfig, ServerOptions, StartedServer};
-use crate::wire;
 use muster_agent::isolation::{Abilities, Accounts, Isolation, Separation};
 use muster_model::NodeName;
 use muster_model::topology::Topology;
@@ -69,8 +69,8 @@ impl StartedServer {
 /// `muster server`.
 pub(crate) async fn serve(options: ServerOptions) -> Result<u8, Fail> {
     private_dir(&options.data_dir)?;
-    let topology = options.topology.as_deref().map(wire::topology_file).transpose()?;
-    let started = wire::start_server(&options, topology, false).await?;
+    let topology = options.topology.as_deref().map(assemble::topology_file).transpose()?;
+    let started = assemble::start_server(&options, topology, false).await?;
     output::print(&format!("muster ready at {}\n", started.url))?;
     output::note(&match started.token_works {
         true => format!("log in with the token in {}", started.token_file.display()),
@@ -87,7 +87,7 @@ pub(crate) async fn agent(options: AgentOptions) -> Result<u8, Fail> {
     if let Some(warning) = separation.warning() {
         output::note(&format!("note: {warning}"));
     }
-    wire::run_agent(options).await.map(|()| 0)
+    assemble::run_agent(options).await.map(|()| 0)
 }
 
 /// `muster up`.
@@ -115,13 +115,13 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     let demo = demonstration(&options, &fleet_dir).await?;
     let topology = match (&demo, &options.server.topology) {
         (Some(demo), _) => demo.topology.clone(),
-        (None, Some(path)) => wire::topology_file(path)?,
+        (None, Some(path)) => assemble::topology_file(path)?,
         (None, None) => generated(&options),
     };
     let seed = demo.as_ref().map_or(options.seed.unwrap_or(1), |d| d.seed);
     let names: Vec<NodeName> = topology.nodes.keys().cloned().collect();
     let expected = names.len() + usize::from(options.local_node);
-    let started = wire::start_server(&options.server, Some(topology), true).await?;
+    let started = assemble::start_server(&options.server, Some(topology), true).await?;
     let config = FleetConfig {
         parent: std::process::id(),
         link: started.link,
@@ -367,7 +367,7 @@ pub(crate) async fn fleet() -> Result<u8, Fail> {
     }
     let mut end = String::new();
     tokio::select! {
-        ended = wire::run_fleet(config) => ended.map(|()| 0),
+        ended = assemble::run_fleet(config) => ended.map(|()| 0),
         _ = stdin.read_line(&mut end) => Ok(0),
     }
 }

@@ -1,38 +1,38 @@
 import { expect, test } from 'vitest';
 import { interruptionLosses, outOfService, sum, within } from './cost';
-import type { Figures } from './figures';
+import type { FleetMetrics } from './fleet-metrics';
 
-const figures = (more: object = {}): Figures =>
+const metrics = (more: object = {}): FleetMetrics =>
   ({
     gpu_seconds: { lost: 30, restarting: 50 },
     restarting_waiting_gpu_seconds: 20,
     out_of_service_gpu_seconds: { unreachable: 5, being_repaired: 90, cordoned: 0 },
     ...more,
-  }) as unknown as Figures;
+  }) as unknown as FleetMetrics;
 
 test('what interruptions took is lost work and restarts, without what only waited for GPUs', () => {
-  expect(interruptionLosses(figures()).map((l) => [l.word, l.seconds])).toEqual([
+  expect(interruptionLosses(metrics()).map((l) => [l.word, l.seconds])).toEqual([
     ['lost work', 30],
     ['restarting', 30],
   ]);
-  expect(sum(interruptionLosses(figures()))).toBe(60);
+  expect(sum(interruptionLosses(metrics()))).toBe(60);
 });
 
 test('nothing that is not known becomes a number that is none', () => {
-  const none = figures({ gpu_seconds: {}, restarting_waiting_gpu_seconds: undefined });
+  const none = metrics({ gpu_seconds: {}, restarting_waiting_gpu_seconds: undefined });
   expect(sum(interruptionLosses(none))).toBe(0);
-  expect(outOfService(figures({ out_of_service_gpu_seconds: null }))).toBeNull();
+  expect(outOfService(metrics({ out_of_service_gpu_seconds: null }))).toBeNull();
 });
 
 test('time out of service is by why, the most first', () => {
-  expect(outOfService(figures())?.map((l) => [l.word, l.seconds])).toEqual([
+  expect(outOfService(metrics())?.map((l) => [l.word, l.seconds])).toEqual([
     ['being repaired', 90],
     ['unreachable', 5],
   ]);
 });
 
 test('what automation took out of service is named as in the reports of the command line', () => {
-  const some = figures({ out_of_service_gpu_seconds: { quarantine: 7 } });
+  const some = metrics({ out_of_service_gpu_seconds: { quarantine: 7 } });
   expect(outOfService(some)?.map((l) => l.word)).toEqual(['by automation']);
 });
 

@@ -1,6 +1,6 @@
 // What interruptions and faults took. No React here.
 import type { Schemas } from '../api/client';
-import type { Figures } from './figures';
+import type { FleetMetrics } from './fleet-metrics';
 
 export interface Loss {
   word: string;
@@ -11,7 +11,7 @@ export interface Loss {
 const seconds = (v: number | null | undefined) => (typeof v === 'number' && Number.isFinite(v) ? v : 0);
 
 /** GPU time of jobs that interruptions took: nothing is counted twice. */
-export function interruptionLosses(f: Figures): Loss[] {
+export function interruptionLosses(f: FleetMetrics): Loss[] {
   return [
     {
       word: 'lost work',
@@ -30,7 +30,7 @@ export function interruptionLosses(f: Figures): Loss[] {
 const outBy = (why: string) => (why === 'quarantine' ? 'by automation' : why.replaceAll('_', ' '));
 
 /** GPU time out of service, by why, the most first; null where this token is not shown it. */
-export function outOfService(f: Figures): Loss[] | null {
+export function outOfService(f: FleetMetrics): Loss[] | null {
   if (!f.out_of_service_gpu_seconds) return null;
   return Object.entries(f.out_of_service_gpu_seconds)
     .filter(([, s]) => s > 0)

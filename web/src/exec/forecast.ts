@@ -1,7 +1,7 @@
 // The line of the capacity forecast, and how sure it is. No React here.
 import type { Schemas } from '../api/client';
 import { dayWord } from '../ui/zone';
-import { reportedFor } from './figures';
+import { reportedFor } from './fleet-metrics';
 
 type Forecast = Schemas['CapacityForecast'];
 

@@ -6,7 +6,7 @@ import { useRights } from '../rights';
 import { count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
 import { num, Table } from '../ui/table';
 import { interruptionLosses, type Loss, outOfService, sum, within } from './cost';
-import { hours, known, type Report } from './figures';
+import { hours, known, type Report } from './fleet-metrics';
 import { Metric, spanned } from './metric';
 
 /** Incidents that are listed, each with its record. */

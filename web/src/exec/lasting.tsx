@@ -2,7 +2,7 @@ import { count, Empty, Panel } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { num, Table, unseen } from '../ui/table';
 import { momentWord } from '../ui/zone';
-import { drawnAt, type Report, reportedFor } from './figures';
+import { drawnAt, type Report, reportedFor } from './fleet-metrics';
 import { falls, meetsWords, newest, projection } from './forecast';
 import { Metric } from './metric';
 

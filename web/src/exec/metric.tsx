@@ -1,7 +1,7 @@
 import { useId, useState } from 'react';
 import { useRights } from '../rights';
 import { momentWord } from '../ui/zone';
-import { type Known, type Rate, type Report, rateWords } from './figures';
+import { type Known, type Rate, type Report, rateWords } from './fleet-metrics';
 
 /** From when to when numbers are known: the page names the zone. */
 export const spanned = (k: Known | null) =>

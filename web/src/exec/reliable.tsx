@@ -6,7 +6,7 @@ import { slos } from '../queries';
 import { count, Empty, Loaded, Panel, span } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { num, Table } from '../ui/table';
-import { drawnAt, known, percent, RATES, type Report } from './figures';
+import { drawnAt, known, percent, RATES, type Report } from './fleet-metrics';
 import { Metric, RateMetric, spanned } from './metric';
 
 /** One meaning of an interruption here, in `muster report fleet` and in the objective of that name. */

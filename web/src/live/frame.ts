@@ -28,7 +28,7 @@ export interface Frame {
   body: ArrayBuffer;
 }
 
-export const NO_FIGURE = 255;
+export const NO_VALUE = 255;
 export const NONE = 65535;
 export const OTHERS = 65534;
 export const OTHERS_JOB = 0xffffffff;

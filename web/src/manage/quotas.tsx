@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
-import { hours } from '../exec/figures';
+import { hours } from '../exec/fleet-metrics';
 import { quotas } from '../queries';
 import { useRights } from '../rights';
 import { Empty, Panel } from '../ui/parts';

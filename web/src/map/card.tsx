@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
-import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
+import { Flag, NO_VALUE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 import { job as jobQuery } from '../queries';
 import { useRights } from '../rights';
 import { Fact, NodeState } from '../ui/parts';
@@ -90,7 +90,7 @@ export function Card({
         </Fact>
         {node.gpus > 0 && (
           <Fact word="load">
-            {figure(c.util[gpu], NO_FIGURE, '%')}, {figure(c.temp[gpu], NO_FIGURE, '°C')},{' '}
+            {figure(c.util[gpu], NO_VALUE, '%')}, {figure(c.temp[gpu], NO_VALUE, '°C')},{' '}
             {figure(c.power[gpu], NONE, 'W')}
           </Fact>
         )}

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Picture } from '../live/fleet';
-import { Flag, NO_FIGURE, OTHERS_JOB } from '../live/frame';
+import { Flag, NO_VALUE, OTHERS_JOB } from '../live/frame';
 import { cellWords } from './cells';
 
 const fleet = {
@@ -25,8 +25,8 @@ const fleet = {
       0,
     ]),
     job: new Uint32Array([42, 0, 0, OTHERS_JOB, 0, 0, 0, 0]),
-    util: new Uint8Array([97, 0, NO_FIGURE, NO_FIGURE, 0, 0, 3, NO_FIGURE]),
-    temp: new Uint8Array([61, NO_FIGURE, NO_FIGURE, NO_FIGURE, 30, 30, 30, NO_FIGURE]),
+    util: new Uint8Array([97, 0, NO_VALUE, NO_VALUE, 0, 0, 3, NO_VALUE]),
+    temp: new Uint8Array([61, NO_VALUE, NO_VALUE, NO_VALUE, 30, 30, 30, NO_VALUE]),
   },
 } as unknown as Picture;
 

@@ -1,7 +1,7 @@
 // What is written into the squares of the map. From afar they are squares; from near each says its job, utilisation and
 // temperature. No React here.
 import type { Picture } from '../live/fleet';
-import { Flag, NO_FIGURE, OTHERS_JOB } from '../live/frame';
+import { Flag, NO_VALUE, OTHERS_JOB } from '../live/frame';
 import { css } from './colors';
 import { inkOn } from './hues';
 import type { Plan } from './layout';
@@ -32,8 +32,8 @@ export function cellWords(fleet: Picture, i: number): string[] {
                 : 'free'
             : state;
   const out = [use];
-  if (c.util[i] !== NO_FIGURE) out.push(`${c.util[i]} %`);
-  if (c.temp[i] !== NO_FIGURE) out.push(`${c.temp[i]} °C`);
+  if (c.util[i] !== NO_VALUE) out.push(`${c.util[i]} %`);
+  if (c.temp[i] !== NO_VALUE) out.push(`${c.temp[i]} °C`);
   return out;
 }
 

@@ -1,6 +1,6 @@
 import type { Avoided } from '../live/avoided';
 import type { Picture } from '../live/fleet';
-import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
+import { Flag, NO_VALUE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 import { assignHues } from './hues';
 
 export type Mode = 'state' | 'util' | 'temp' | 'power' | 'hazard' | 'tenant' | 'job' | 'version';
@@ -292,7 +292,7 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
           : mode === 'power'
             ? columns.power
             : columns.hazard;
-    const none = mode === 'power' ? NONE : mode === 'hazard' ? 0 : NO_FIGURE;
+    const none = mode === 'power' ? NONE : mode === 'hazard' ? 0 : NO_VALUE;
     const factor = mode === 'hazard' ? 0.1 : 1;
     let to = scale.to;
     if (mode === 'power') {

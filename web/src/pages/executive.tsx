@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useId } from 'react';
 import { Earning } from '../exec/earning';
-import { known, type Report } from '../exec/figures';
+import { known, type Report } from '../exec/fleet-metrics';
 import { IncidentCost } from '../exec/incidents';
 import { Lasting } from '../exec/lasting';
 import { spanned } from '../exec/metric';

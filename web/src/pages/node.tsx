@@ -4,7 +4,7 @@ import { api, once, type Schemas } from '../api/client';
 import { History } from '../history/section';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
-import { Flag, NO_FIGURE, NONE } from '../live/frame';
+import { Flag, NO_VALUE, NONE } from '../live/frame';
 import { classColor, classOf, hazardWords } from '../map/colors';
 import { node as nodeQuery, telemetry, timeline } from '../queries';
 import { useRights } from '../rights';
@@ -347,7 +347,7 @@ function Gpus({ name, avoided }: { name: string; avoided: boolean }) {
           <span className="dim">missing</span>
         ) : (
           <span className="dim">
-            {figure(c.util[i], NO_FIGURE, '%')} {figure(c.temp[i], NO_FIGURE, '°')}
+            {figure(c.util[i], NO_VALUE, '%')} {figure(c.temp[i], NO_VALUE, '°')}
             <br />
             {figure(c.power[i], NONE, ' W')}
           </span>

@@ -4,7 +4,7 @@ import type { ReactNode } from 'react';
 import { api, must, type Schemas } from '../api/client';
 import { useFleet } from '../live/context';
 import { type Fleet, useRevision } from '../live/fleet';
-import { NO_FIGURE } from '../live/frame';
+import { NO_VALUE } from '../live/frame';
 import { HOT } from '../map/colors';
 import { useRights } from '../rights';
 import { JobLink } from '../ui/links';
@@ -124,7 +124,7 @@ export function hottest(
   const best = new Map<number, { node: number; gpu: number; temp: number }>();
   const temps = fleet.columns?.temp ?? new Uint8Array(0);
   for (let i = 0; i < temps.length; i++) {
-    if (temps[i] < HOT || temps[i] === NO_FIGURE) continue;
+    if (temps[i] < HOT || temps[i] === NO_VALUE) continue;
     const node = fleet.nodeOf[i];
     if (temps[i] > (best.get(node)?.temp ?? 0)) best.set(node, { node, gpu: i, temp: temps[i] });
   }

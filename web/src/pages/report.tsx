@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Schemas } from '../api/client';
-import { RATES } from '../exec/figures';
+import { RATES } from '../exec/fleet-metrics';
 import { report } from '../queries';
 import { Fact, Loaded, Panel, span } from '../ui/parts';
 

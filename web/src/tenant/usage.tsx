@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { drawnAt, type Figures, hours, known, percent, RATES, type Report } from '../exec/figures';
+import { drawnAt, type FleetMetrics, hours, known, percent, RATES, type Report } from '../exec/fleet-metrics';
 import { Metric, RateMetric, spanned } from '../exec/metric';
 import { Period } from '../exec/period';
 import { BETWEEN } from '../exec/reliable';
@@ -14,7 +14,7 @@ import { usedParts } from './words';
 const ALLOCATED = 'GPUs allocated to jobs of the project, times the hours that they were';
 
 /** What was allocated, by what became of it. */
-function Used({ of: f }: { of: Figures }) {
+function Used({ of: f }: { of: FleetMetrics }) {
   const all = Math.max(1, f.allocated_gpu_seconds);
   const parts = usedParts(f).filter((p) => p.seconds > 0);
   return (

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { Schemas } from '../api/client';
-import type { Figures } from '../exec/figures';
+import type { FleetMetrics } from '../exec/fleet-metrics';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const {
@@ -97,7 +97,7 @@ const used = (more: object = {}, all = 100) =>
       queued: 900,
     },
     ...more,
-  } as Figures);
+  } as FleetMetrics);
 
 test('the parts of what was allocated add up to it, and what does not is said', () => {
   const parts = used();

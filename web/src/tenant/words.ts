@@ -1,7 +1,7 @@
 // What the pages of one project say. No React here.
 import type { Schemas } from '../api/client';
 import { interruptionLosses, sum } from '../exec/cost';
-import type { Figures } from '../exec/figures';
+import type { FleetMetrics } from '../exec/fleet-metrics';
 import { gpus } from '../manage/quota-words';
 import { count, type Tone } from '../ui/parts';
 
@@ -124,7 +124,7 @@ export interface UsedPart {
 const number = (v: number | null | undefined) => (typeof v === 'number' && Number.isFinite(v) ? v : 0);
 
 /** Where the GPU time went that was allocated; together they are all of it. */
-export function usedParts(f: Figures): UsedPart[] {
+export function usedParts(f: FleetMetrics): UsedPart[] {
   const parts = f.gpu_seconds;
   const out: UsedPart[] = [
     {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Picture } from '../live/fleet';
-import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
+import { Flag, NO_VALUE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 import { jobThen, jobWords, knownMetrics, nodeThen, openedOf, openText } from './then';
 
 const fleet = {
@@ -23,8 +23,8 @@ const fleet = {
     power: new Uint16Array([700, NONE, NONE, NONE]),
     state: new Uint8Array([0, 0, 1, 1]),
     flags: new Uint8Array([Flag.allocated, Flag.allocated, Flag.allocated | 3, Flag.allocated]),
-    util: new Uint8Array([97, NO_FIGURE, NO_FIGURE, NO_FIGURE]),
-    temp: new Uint8Array([61, NO_FIGURE, NO_FIGURE, NO_FIGURE]),
+    util: new Uint8Array([97, NO_VALUE, NO_VALUE, NO_VALUE]),
+    temp: new Uint8Array([61, NO_VALUE, NO_VALUE, NO_VALUE]),
   },
 } as unknown as Picture;
 

@@ -1,7 +1,7 @@
 // What a map of the past says of one node, GPU or job. No React here.
 import type { Schemas } from '../api/client';
 import type { Picture } from '../live/fleet';
-import { Flag, NO_FIGURE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
+import { Flag, NO_VALUE, NONE, OTHERS, OTHERS_JOB } from '../live/frame';
 
 /** What is opened on the map of the past, as the address says it. */
 export type Opened =
@@ -61,8 +61,8 @@ function gpuThen(fleet: Picture, n: number, i: number): GpuThen | null {
     spare: (c.flags[i] & Flag.spare) !== 0,
     job: c.job[i] === 0 ? null : c.job[i] === OTHERS_JOB ? 'other' : String(c.job[i]),
     project: c.tenant[i] < OTHERS ? (fleet.tenants[c.tenant[i]] ?? null) : null,
-    util: known(c.util[i], NO_FIGURE),
-    temp: known(c.temp[i], NO_FIGURE),
+    util: known(c.util[i], NO_VALUE),
+    temp: known(c.temp[i], NO_VALUE),
     power: known(c.power[i], NONE),
   };
 }
@@ -104,7 +104,7 @@ export function jobThen(fleet: Picture, id: string): { node: string; gpus: numbe
 export function knownMetrics(fleet: Picture): number {
   const util = fleet.columns?.util;
   let n = 0;
-  if (util) for (let i = 0; i < util.length; i++) if (util[i] !== NO_FIGURE) n++;
+  if (util) for (let i = 0; i < util.length; i++) if (util[i] !== NO_VALUE) n++;
   return n;
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask layers`: pure crates stay pure, arrows point down, files stay readable, and what is
 //! built from others is what `deny.toml` allows.
 
-mod circles;
+mod cycles;
 mod examples;
 mod files;
 mod graph;
@@ -47,7 +47,7 @@ pub fn run() -> Result<ExitCode> {
         findings.extend(files::lints_not_inherited(package)?);
         findings.extend(examples::runnable(&package.dir)?);
     }
-    findings.extend(circles::between_modules(&crate::root())?);
+    findings.extend(cycles::between_modules(&crate::root())?);
     let (too_long, long) = files::long_files(&crate::root())?;
     findings.extend(too_long);
     for warning in &long {

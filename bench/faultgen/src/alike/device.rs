@@ -1,11 +1,11 @@
 //! Devices that behave as they should.
 
-use crate::world::gang::later;
-use crate::world::{Busy, Start, World};
+use crate::fleet::gang::later;
+use crate::fleet::{Busy, FaultFleet, Start};
 use crate::xid;
 
 /// One to three corrected errors.
-pub(super) fn few_correctable(w: &mut World) -> Option<Start> {
+pub(super) fn few_correctable(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = w.any_gpu()?;
     let n = 1 + w.rng.below(3);
     w.nodes[node].gpus[gpu as usize].sbe += n as f64;
@@ -13,7 +13,7 @@ pub(super) fn few_correctable(w: &mut World) -> Option<Start> {
 }
 
 /// A few packets were repeated.
-pub(super) fn few_replays(w: &mut World) -> Option<Start> {
+pub(super) fn few_replays(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = w.any_gpu()?;
     let n = 1 + w.rng.below(8);
     w.nodes[node].gpus[gpu as usize].replay += n as f64;
@@ -21,20 +21,20 @@ pub(super) fn few_replays(w: &mut World) -> Option<Start> {
 }
 
 /// An operator capped the power of one node: slower, and by intent.
-pub(super) fn power_cap(w: &mut World) -> Option<Start> {
+pub(super) fn power_cap(w: &mut FaultFleet) -> Option<Start> {
     // Half of the nodes of small gangs are enough to slow them down: that is the job's loss.
     let Busy { node, key, .. } = w.busy_gpu(|g| g.nodes.len() <= 2)?;
     cap(w, &[node], 0.9, 0.98).map(|s| s.slows(key))
 }
 
 /// The same for all nodes of a job.
-pub(super) fn power_cap_job(w: &mut World) -> Option<Start> {
+pub(super) fn power_cap_job(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let nodes = w.gangs.get(&key)?.nodes.clone();
     cap(w, &nodes, 0.6, 0.9).map(|s| Start { gang: Some(key), ..s })
 }
 
-fn cap(w: &mut World, nodes: &[usize], from: f64, to: f64) -> Option<Start> {
+fn cap(w: &mut FaultFleet, nodes: &[usize], from: f64, to: f64) -> Option<Start> {
     let watts = 560.0 * w.rng.range(from, to);
     for n in nodes {
         w.nodes[*n].gpus.iter_mut().for_each(|g| g.fx.cap = watts);
@@ -44,7 +44,7 @@ fn cap(w: &mut World, nodes: &[usize], from: f64, to: f64) -> Option<Start> {
 }
 
 /// The bus of an idle GPU goes to its slowest speed to save power.
-pub(super) fn bus_rests(w: &mut World) -> Option<Start> {
+pub(super) fn bus_rests(w: &mut FaultFleet) -> Option<Start> {
     let node = w.idle_node()?;
     w.nodes[node].gpus.iter_mut().for_each(|g| g.fx.rests = true);
     let length = w.rng.range(180.0, 400.0);
@@ -52,7 +52,7 @@ pub(super) fn bus_rests(w: &mut World) -> Option<Start> {
 }
 
 /// A line that asks for nothing, on a GPU without work.
-pub(super) fn notices(w: &mut World) -> Option<Start> {
+pub(super) fn notices(w: &mut FaultFleet) -> Option<Start> {
     let node = w.idle_node()?;
     let gpu = w.rng.below(8) as u32;
     let line = xid::APP[2 + w.rng.below(2)];

@@ -1,10 +1,10 @@
 //! Hosts, clocks, air and networks within what is usual.
 
-use crate::world::node::{MOUNTS, PORTS};
-use crate::world::{Start, World};
+use crate::fleet::node::{MOUNTS, PORTS};
+use crate::fleet::{FaultFleet, Start};
 
 /// Raw errors of a fast link, which coding corrects: a few in an hour.
-pub(super) fn few_symbols(w: &mut World) -> Option<Start> {
+pub(super) fn few_symbols(w: &mut FaultFleet) -> Option<Start> {
     let (node, _) = w.any_gpu()?;
     let port = w.rng.below(PORTS);
     let per_hour = w.rng.range(4.0, 60.0);
@@ -15,7 +15,7 @@ pub(super) fn few_symbols(w: &mut World) -> Option<Start> {
 }
 
 /// The node's clock is off by seconds.
-pub(super) fn skew(w: &mut World) -> Option<Start> {
+pub(super) fn skew(w: &mut FaultFleet) -> Option<Start> {
     let (node, _) = w.any_gpu()?;
     let ms = w.rng.range(-25_000.0, 25_000.0);
     w.nodes[node].fx.skew_ms = ms as i64;
@@ -23,7 +23,7 @@ pub(super) fn skew(w: &mut World) -> Option<Start> {
 }
 
 /// Rows wait somewhere for a while, and come all at once.
-pub(super) fn late(w: &mut World) -> Option<Start> {
+pub(super) fn late(w: &mut FaultFleet) -> Option<Start> {
     let (node, _) = w.any_gpu()?;
     w.nodes[node].fx.late = true;
     let length = w.rng.range(20.0, 45.0);
@@ -31,7 +31,7 @@ pub(super) fn late(w: &mut World) -> Option<Start> {
 }
 
 /// The air of a rack is warmer; everything there is, and nothing slows down.
-pub(super) fn warm_rack(w: &mut World) -> Option<Start> {
+pub(super) fn warm_rack(w: &mut FaultFleet) -> Option<Start> {
     let now = w.now;
     let any = w.rng.below(w.nodes.len());
     let rack = w.nodes[any].rack.clone();
@@ -47,14 +47,14 @@ pub(super) fn warm_rack(w: &mut World) -> Option<Start> {
 }
 
 /// The agent is restarted; what runs goes on.
-pub(super) fn reconnect(w: &mut World) -> Option<Start> {
+pub(super) fn reconnect(w: &mut FaultFleet) -> Option<Start> {
     let (node, _) = w.any_gpu()?;
     w.reconnect(node);
     Some(Start::at(node, 120.0))
 }
 
 /// One node reads a lot: its own probes are a little slower.
-pub(super) fn busy_storage(w: &mut World) -> Option<Start> {
+pub(super) fn busy_storage(w: &mut FaultFleet) -> Option<Start> {
     let (node, _) = w.any_gpu()?;
     let by = w.rng.range(1.5, 2.5);
     w.nodes[node].fx.slow_fs = Some((w.rng.below(MOUNTS.len()), by));

@@ -4,7 +4,7 @@ mod device;
 mod host;
 mod work;
 
-use crate::world::Kind;
+use crate::fleet::Kind;
 
 /// Name, how often beside the others, and how it begins.
 pub(crate) const KINDS: &[Kind] = &[

@@ -1,7 +1,7 @@
 //! What programs do to themselves.
 
-use crate::world::gang::later;
-use crate::world::{Busy, RankDeath, Start, World};
+use crate::fleet::gang::later;
+use crate::fleet::{Busy, FaultFleet, RankDeath, Start};
 use crate::xid;
 use muster_model::ids::AttemptKey;
 
@@ -10,7 +10,7 @@ fn about(key: AttemptKey, length_s: f64) -> Start {
 }
 
 /// A program dies and sprays errors over all its GPUs.
-pub(super) fn spray(w: &mut World) -> Option<Start> {
+pub(super) fn spray(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let gang = w.gangs.get(&key)?;
     let (nodes, ranks) = (gang.nodes.clone(), gang.first_rank.clone());
@@ -32,7 +32,7 @@ pub(super) fn spray(w: &mut World) -> Option<Start> {
 }
 
 /// One rank misuses its GPU and dies.
-pub(super) fn crash(w: &mut World) -> Option<Start> {
+pub(super) fn crash(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, gpu, key, rank } = w.busy_gpu(|_| true)?;
     let line = *w.rng.pick(&xid::APP[..3])?;
     let at = later(w.now, 2.0);
@@ -44,7 +44,7 @@ pub(super) fn crash(w: &mut World) -> Option<Start> {
 }
 
 /// Thousands of lines of a number that means nothing.
-pub(super) fn flood(w: &mut World) -> Option<Start> {
+pub(super) fn flood(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, gpu, key, rank } = w.busy_gpu(|_| true)?;
     for i in 0..6 {
         let at = later(w.now, f64::from(i) * 20.0);
@@ -54,7 +54,7 @@ pub(super) fn flood(w: &mut World) -> Option<Start> {
     Some(Start::at(node, 180.0).slows(key).gpu(gpu))
 }
 
-pub(super) fn out_of_memory(w: &mut World) -> Option<Start> {
+pub(super) fn out_of_memory(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, key, rank, .. } = w.busy_gpu(|_| true)?;
     let at = later(w.now, 2.0);
     w.line(at, node, xid::fault_line(xid::OOM, at, 1, None, Some((key, rank))));
@@ -63,7 +63,7 @@ pub(super) fn out_of_memory(w: &mut World) -> Option<Start> {
 }
 
 /// All GPUs draw little together, again and again.
-pub(super) fn dips(w: &mut World) -> Option<Start> {
+pub(super) fn dips(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let every = w.rng.range(40.0, 120.0);
     w.gangs.get_mut(&key)?.fx.dips_s = every;
@@ -72,7 +72,7 @@ pub(super) fn dips(w: &mut World) -> Option<Start> {
 }
 
 /// Each step waits for data.
-pub(super) fn loader(w: &mut World) -> Option<Start> {
+pub(super) fn loader(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let gang = w.gangs.get_mut(&key)?;
     let by = gang.usual_s() * w.rng.range(0.4, 2.5);
@@ -82,7 +82,7 @@ pub(super) fn loader(w: &mut World) -> Option<Start> {
 }
 
 /// Nothing moves for a while: the data is not there.
-pub(super) fn pause(w: &mut World) -> Option<Start> {
+pub(super) fn pause(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let length = w.rng.range(25.0, 110.0);
     let until = later(w.now, length);
@@ -91,7 +91,7 @@ pub(super) fn pause(w: &mut World) -> Option<Start> {
 }
 
 /// A setting made collectives slower for the whole job.
-pub(super) fn nvls_off(w: &mut World) -> Option<Start> {
+pub(super) fn nvls_off(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let by = w.rng.range(1.4, 2.6);
     w.gangs.get_mut(&key)?.fx.comm = by;
@@ -100,7 +100,7 @@ pub(super) fn nvls_off(w: &mut World) -> Option<Start> {
 }
 
 /// Experts get uneven work: another rank is the slowest each time.
-pub(super) fn uneven(w: &mut World) -> Option<Start> {
+pub(super) fn uneven(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let by = w.rng.range(0.15, 0.8);
     w.gangs.get_mut(&key)?.fx.uneven = by;
@@ -109,7 +109,7 @@ pub(super) fn uneven(w: &mut World) -> Option<Start> {
 }
 
 /// Longer sequences, another phase: everything takes longer, everywhere.
-pub(super) fn slower(w: &mut World) -> Option<Start> {
+pub(super) fn slower(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let by = w.rng.scale(1.15, 2.0);
     w.gangs.get_mut(&key)?.fx.slow = by;
@@ -118,7 +118,7 @@ pub(super) fn slower(w: &mut World) -> Option<Start> {
 }
 
 /// A large checkpoint; some tell of it, some do not.
-pub(super) fn checkpoint(w: &mut World) -> Option<Start> {
+pub(super) fn checkpoint(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let tells = w.rng.chance(0.6);
     let length = if tells { w.rng.range(30.0, 240.0) } else { w.rng.range(20.0, 80.0) };
@@ -129,7 +129,7 @@ pub(super) fn checkpoint(w: &mut World) -> Option<Start> {
 }
 
 /// A job comes to its end; its GPUs cool.
-pub(super) fn ends(w: &mut World) -> Option<Start> {
+pub(super) fn ends(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
     let at = later(w.now, w.rng.range(5.0, 20.0));
     w.gangs.get_mut(&key)?.ends_at = at;

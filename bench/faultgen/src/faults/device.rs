@@ -1,11 +1,11 @@
 //! GPUs, their links and their bus.
 
-use crate::world::gang::later;
-use crate::world::{Busy, RankDeath, Start, World};
+use crate::fleet::gang::later;
+use crate::fleet::{Busy, FaultFleet, RankDeath, Start};
 use crate::xid;
 
 /// A GPU tells of an error; often the program that used it dies of it.
-fn told(w: &mut World, lines: &[xid::Line], dies: f64) -> Option<(usize, u32)> {
+fn told(w: &mut FaultFleet, lines: &[xid::Line], dies: f64) -> Option<(usize, u32)> {
     let line = *w.rng.pick(lines)?;
     let (node, gpu) = w.any_gpu()?;
     let whose = w.nodes[node].work.iter().next().map(|(k, r)| (*k, *r));
@@ -22,7 +22,7 @@ fn told(w: &mut World, lines: &[xid::Line], dies: f64) -> Option<(usize, u32)> {
 }
 
 /// XID 79, after which the device answers nothing.
-pub(super) fn off_bus(w: &mut World) -> Option<Start> {
+pub(super) fn off_bus(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = told(w, &[xid::OFF_BUS], 0.9)?;
     if w.rng.chance(0.8) {
         w.nodes[node].gpus[gpu as usize].fx.gone = true;
@@ -31,36 +31,36 @@ pub(super) fn off_bus(w: &mut World) -> Option<Start> {
 }
 
 /// A device answers nothing, and no line says why.
-pub(super) fn vanished(w: &mut World) -> Option<Start> {
+pub(super) fn vanished(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = w.any_gpu()?;
     w.nodes[node].gpus[gpu as usize].fx.gone = true;
     let length = w.rng.range(240.0, 420.0);
     Some(Start::at(node, length).gpu(gpu))
 }
 
-pub(super) fn needs_reset(w: &mut World) -> Option<Start> {
+pub(super) fn needs_reset(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = told(w, xid::RESET, 0.8)?;
     Some(Start::at(node, 240.0).gpu(gpu))
 }
 
-pub(super) fn verdict(w: &mut World) -> Option<Start> {
+pub(super) fn verdict(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = told(w, xid::VERDICT, 0.8)?;
     Some(Start::at(node, 240.0).gpu(gpu))
 }
 
-pub(super) fn driver_hang(w: &mut World) -> Option<Start> {
+pub(super) fn driver_hang(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = told(w, xid::HANG, 0.6)?;
     Some(Start::at(node, 240.0).gpu(gpu))
 }
 
-pub(super) fn nvlink_fatal(w: &mut World) -> Option<Start> {
+pub(super) fn nvlink_fatal(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = told(w, xid::NVLINK, 0.6)?;
     w.nodes[node].gpus[gpu as usize].fx.nvlink_s = w.rng.scale(0.2, 20.0);
     Some(Start::at(node, 240.0).gpu(gpu))
 }
 
 /// Counters of errors and recoveries climb; nobody says a word.
-pub(super) fn nvlink_counters(w: &mut World) -> Option<Start> {
+pub(super) fn nvlink_counters(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, gpu, .. } = w.busy_gpu(|_| true)?;
     let rate = w.rng.scale(1.0, 60.0);
     w.nodes[node].gpus[gpu as usize].fx.nvlink_s = rate;
@@ -68,7 +68,7 @@ pub(super) fn nvlink_counters(w: &mut World) -> Option<Start> {
     Some(Start::at(node, length).gpu(gpu).with("per_s", rate))
 }
 
-pub(super) fn nvswitch(w: &mut World) -> Option<Start> {
+pub(super) fn nvswitch(w: &mut FaultFleet) -> Option<Start> {
     let line = *w.rng.pick(xid::SWITCH)?;
     let (node, _) = w.any_gpu()?;
     let at = later(w.now, w.rng.range(0.0, 8.0));
@@ -80,7 +80,7 @@ pub(super) fn nvswitch(w: &mut World) -> Option<Start> {
 }
 
 /// The bus repeats packets, far more than a good one.
-pub(super) fn replay(w: &mut World) -> Option<Start> {
+pub(super) fn replay(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = w.any_gpu()?;
     let rate = w.rng.scale(80.0, 3000.0);
     w.nodes[node].gpus[gpu as usize].fx.replay_min = rate;
@@ -89,7 +89,7 @@ pub(super) fn replay(w: &mut World) -> Option<Start> {
 }
 
 /// The bus under a working GPU trained narrower or slower.
-pub(super) fn downgrade(w: &mut World) -> Option<Start> {
+pub(super) fn downgrade(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, gpu, key, .. } = w.busy_gpu(|_| true)?;
     let fx = &mut w.nodes[node].gpus[gpu as usize].fx;
     if w.rng.chance(0.6) {

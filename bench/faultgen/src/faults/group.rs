@@ -1,10 +1,10 @@
 //! What many nodes share: storage, switches, power.
 
-use crate::world::node::MOUNTS;
-use crate::world::{Start, World};
+use crate::fleet::node::MOUNTS;
+use crate::fleet::{FaultFleet, Start};
 
 /// Nodes that see a file system fail; the others do not use it now.
-fn mounted(w: &mut World) -> Option<(Vec<usize>, usize)> {
+fn mounted(w: &mut FaultFleet) -> Option<(Vec<usize>, usize)> {
     let now = w.now;
     let share = w.rng.range(0.3, 1.0);
     let free: Vec<usize> = (0..w.nodes.len())
@@ -23,7 +23,7 @@ fn mounted(w: &mut World) -> Option<(Vec<usize>, usize)> {
     (hit.len() >= 6).then(|| (hit, w.rng.below(MOUNTS.len())))
 }
 
-pub(super) fn storage_stall(w: &mut World) -> Option<Start> {
+pub(super) fn storage_stall(w: &mut FaultFleet) -> Option<Start> {
     let (nodes, mount) = mounted(w)?;
     let since = w.now;
     for n in &nodes {
@@ -34,7 +34,7 @@ pub(super) fn storage_stall(w: &mut World) -> Option<Start> {
     Some(Start { nodes, mount, length_s, ..Start::default() })
 }
 
-pub(super) fn storage_slow(w: &mut World) -> Option<Start> {
+pub(super) fn storage_slow(w: &mut FaultFleet) -> Option<Start> {
     let (nodes, mount) = mounted(w)?;
     let by = w.rng.scale(8.0, 60.0);
     for n in &nodes {
@@ -46,8 +46,8 @@ pub(super) fn storage_slow(w: &mut World) -> Option<Start> {
 }
 
 fn members(
-    w: &mut World,
-    of: impl Fn(&crate::world::node::Node) -> String,
+    w: &mut FaultFleet,
+    of: impl Fn(&crate::fleet::node::Node) -> String,
 ) -> Option<(String, Vec<usize>)> {
     let now = w.now;
     let any = w.rng.below(w.nodes.len());
@@ -63,7 +63,7 @@ fn members(
 }
 
 /// A switch dies: the nodes behind it lose their ports, or are not heard at all.
-pub(super) fn leaf_loss(w: &mut World) -> Option<Start> {
+pub(super) fn leaf_loss(w: &mut FaultFleet) -> Option<Start> {
     let (leaf, nodes) = members(w, |n| n.leaf.clone())?;
     let length_s = w.rng.range(300.0, 420.0);
     let silent = w.rng.chance(0.5);
@@ -80,7 +80,7 @@ pub(super) fn leaf_loss(w: &mut World) -> Option<Start> {
 }
 
 /// Power of many racks goes.
-pub(super) fn feed_loss(w: &mut World) -> Option<Start> {
+pub(super) fn feed_loss(w: &mut FaultFleet) -> Option<Start> {
     let (feed, nodes) = members(w, |n| n.feed.clone())?;
     let length_s = w.rng.range(300.0, 420.0);
     for n in &nodes {

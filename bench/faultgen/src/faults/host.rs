@@ -1,10 +1,10 @@
 //! Hosts, their agents, and work that stands still.
 
-use crate::world::gang::later;
-use crate::world::{Busy, RankDeath, Start, World};
+use crate::fleet::gang::later;
+use crate::fleet::{Busy, FaultFleet, RankDeath, Start};
 use crate::xid;
 
-fn line(w: &mut World, lines: &[xid::Line], dies: f64, length_s: f64) -> Option<Start> {
+fn line(w: &mut FaultFleet, lines: &[xid::Line], dies: f64, length_s: f64) -> Option<Start> {
     let line = *w.rng.pick(lines)?;
     let (node, _) = w.any_gpu()?;
     let at = later(w.now, w.rng.range(0.0, 8.0));
@@ -19,20 +19,20 @@ fn line(w: &mut World, lines: &[xid::Line], dies: f64, length_s: f64) -> Option<
     Some(Start::at(node, length_s))
 }
 
-pub(super) fn machine_check(w: &mut World) -> Option<Start> {
+pub(super) fn machine_check(w: &mut FaultFleet) -> Option<Start> {
     line(w, xid::MACHINE, 0.5, 240.0)
 }
 
-pub(super) fn lockup(w: &mut World) -> Option<Start> {
+pub(super) fn lockup(w: &mut FaultFleet) -> Option<Start> {
     line(w, xid::STUCK, 0.3, 240.0)
 }
 
-pub(super) fn disk(w: &mut World) -> Option<Start> {
+pub(super) fn disk(w: &mut FaultFleet) -> Option<Start> {
     line(w, xid::DISK, 0.3, 240.0)
 }
 
 /// Processes that wait in the kernel for ever.
-pub(super) fn dstate(w: &mut World) -> Option<Start> {
+pub(super) fn dstate(w: &mut FaultFleet) -> Option<Start> {
     let (node, _) = w.any_gpu()?;
     let many = w.rng.scale(2.0, 60.0).round();
     w.nodes[node].fx.dstate = many;
@@ -41,7 +41,7 @@ pub(super) fn dstate(w: &mut World) -> Option<Start> {
 }
 
 /// Power, kernel, or the way to it: nothing is heard of the node.
-pub(super) fn node_loss(w: &mut World) -> Option<Start> {
+pub(super) fn node_loss(w: &mut FaultFleet) -> Option<Start> {
     let (node, _) = w.any_gpu()?;
     let length = w.rng.range(300.0, 480.0);
     w.hang_up(node, length);
@@ -49,7 +49,7 @@ pub(super) fn node_loss(w: &mut World) -> Option<Start> {
 }
 
 /// The agent answers and tells nothing of its machine.
-pub(super) fn agent_hang(w: &mut World) -> Option<Start> {
+pub(super) fn agent_hang(w: &mut FaultFleet) -> Option<Start> {
     let (node, _) = w.any_gpu()?;
     w.nodes[node].fx.mute = true;
     let length = w.rng.range(300.0, 480.0);
@@ -57,7 +57,7 @@ pub(super) fn agent_hang(w: &mut World) -> Option<Start> {
 }
 
 /// One rank stops; all others wait for it in a collective.
-pub(super) fn hang(w: &mut World) -> Option<Start> {
+pub(super) fn hang(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, gpu, key, .. } = w.busy_gpu(|_| true)?;
     let gang = w.gangs.get_mut(&key)?;
     let at = gang.nodes.iter().position(|n| *n == node)?;
@@ -71,7 +71,7 @@ pub(super) fn hang(w: &mut World) -> Option<Start> {
 }
 
 /// A node under which one attempt after another dies, and nothing else is seen.
-pub(super) fn lemon(w: &mut World) -> Option<Start> {
+pub(super) fn lemon(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, .. } = w.busy_gpu(|_| true)?;
     let length = 2400.0;
     for i in 0..4 {

@@ -1,11 +1,11 @@
 //! Memory of GPUs.
 
-use crate::world::gang::later;
-use crate::world::{RankDeath, Start, World};
+use crate::fleet::gang::later;
+use crate::fleet::{FaultFleet, RankDeath, Start};
 use crate::xid;
 
 /// An uncorrectable error, told by a line and mostly by the counter as well.
-pub(super) fn fatal(w: &mut World) -> Option<Start> {
+pub(super) fn fatal(w: &mut FaultFleet) -> Option<Start> {
     let line = *w.rng.pick(xid::ECC)?;
     let (node, gpu) = w.any_gpu()?;
     let whose = w.nodes[node].work.iter().next().map(|(k, r)| (*k, *r));
@@ -22,7 +22,7 @@ pub(super) fn fatal(w: &mut World) -> Option<Start> {
 }
 
 /// Only the counter tells.
-pub(super) fn counter(w: &mut World) -> Option<Start> {
+pub(super) fn counter(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = w.any_gpu()?;
     let by = 1 + w.rng.below(5);
     w.nodes[node].gpus[gpu as usize].dbe += by as f64;
@@ -30,7 +30,7 @@ pub(super) fn counter(w: &mut World) -> Option<Start> {
 }
 
 /// Correctable errors, many of them, and more and more.
-pub(super) fn rate(w: &mut World) -> Option<Start> {
+pub(super) fn rate(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = w.any_gpu()?;
     let rate = w.rng.scale(2.0, 200.0);
     w.nodes[node].gpus[gpu as usize].fx.sbe_s = rate;
@@ -38,16 +38,16 @@ pub(super) fn rate(w: &mut World) -> Option<Start> {
     Some(Start::at(node, length).gpu(gpu).with("per_s", rate))
 }
 
-pub(super) fn remap_pending(w: &mut World) -> Option<Start> {
+pub(super) fn remap_pending(w: &mut FaultFleet) -> Option<Start> {
     remap(w, xid::REMAP_PENDING, false)
 }
 
-pub(super) fn remap_failure(w: &mut World) -> Option<Start> {
+pub(super) fn remap_failure(w: &mut FaultFleet) -> Option<Start> {
     remap(w, xid::REMAP_FAILURE, true)
 }
 
 /// By line, by flag, or by both.
-fn remap(w: &mut World, line: xid::Line, failed: bool) -> Option<Start> {
+fn remap(w: &mut FaultFleet, line: xid::Line, failed: bool) -> Option<Start> {
     let (node, gpu) = w.any_gpu()?;
     let way = w.rng.below(3);
     if way != 0 {

@@ -8,7 +8,7 @@ mod memory;
 mod network;
 mod slow;
 
-use crate::world::Kind;
+use crate::fleet::Kind;
 
 /// Name, how often beside the others, and how it begins. What comes never is only done when it
 /// is asked for by name: it has a life of its own, with nothing else that could be mistaken for it.

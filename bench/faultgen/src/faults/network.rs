@@ -1,9 +1,9 @@
 //! Ports of the network.
 
-use crate::world::node::PORTS;
-use crate::world::{Start, World};
+use crate::fleet::node::PORTS;
+use crate::fleet::{FaultFleet, Start};
 
-fn port(w: &mut World) -> Option<(usize, usize, String)> {
+fn port(w: &mut FaultFleet) -> Option<(usize, usize, String)> {
     let (node, _) = w.any_gpu()?;
     let port = w.rng.below(PORTS);
     let name = w.nodes[node].ports[port].name.clone();
@@ -14,14 +14,14 @@ fn start(node: usize, name: String, length_s: f64) -> Start {
     Start { port: Some(name), ..Start::at(node, length_s) }
 }
 
-pub(super) fn port_down(w: &mut World) -> Option<Start> {
+pub(super) fn port_down(w: &mut FaultFleet) -> Option<Start> {
     let (node, port, name) = port(w)?;
     w.nodes[node].ports[port].fx.down = true;
     Some(start(node, name, w.rng.range(240.0, 480.0)))
 }
 
 /// Up and down again and again.
-pub(super) fn port_flap(w: &mut World) -> Option<Start> {
+pub(super) fn port_flap(w: &mut FaultFleet) -> Option<Start> {
     let (node, port, name) = port(w)?;
     let every = w.rng.scale(45.0, 160.0);
     w.nodes[node].ports[port].fx.flap_s = every;
@@ -30,7 +30,7 @@ pub(super) fn port_flap(w: &mut World) -> Option<Start> {
 }
 
 /// Errors far beyond what coding corrects.
-pub(super) fn symbols(w: &mut World) -> Option<Start> {
+pub(super) fn symbols(w: &mut FaultFleet) -> Option<Start> {
     let (node, port, name) = port(w)?;
     let fx = &mut w.nodes[node].ports[port].fx;
     fx.symbols_s = w.rng.scale(0.5, 200.0);

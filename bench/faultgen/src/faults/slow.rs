@@ -1,7 +1,7 @@
 //! What goes on working, but too slowly.
 
-use crate::world::gang::Reporting;
-use crate::world::{Busy, Start, World};
+use crate::fleet::gang::Reporting;
+use crate::fleet::{Busy, FaultFleet, Start};
 
 /// Bits of the driver's mask of reasons.
 const SW_THERMAL: u32 = 0x20;
@@ -10,7 +10,7 @@ const HW_SLOWDOWN: u32 = 0x08;
 const POWER_BRAKE: u32 = 0x80;
 
 /// A cold plate that lifts, a filter that clogs: one GPU too hot, and slower for it.
-pub(super) fn thermal(w: &mut World) -> Option<Start> {
+pub(super) fn thermal(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, gpu, key, .. } = w.busy_gpu(|_| true)?;
     let fx = &mut w.nodes[node].gpus[gpu as usize].fx;
     fx.heat = w.rng.range(22.0, 34.0);
@@ -22,7 +22,7 @@ pub(super) fn thermal(w: &mut World) -> Option<Start> {
 }
 
 /// A power supply gave up: some or all GPUs of the node are held back.
-pub(super) fn power_brake(w: &mut World) -> Option<Start> {
+pub(super) fn power_brake(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, gpu, key, .. } = w.busy_gpu(|_| true)?;
     let clock = w.rng.range(0.3, 0.75);
     let all = w.rng.chance(0.6);
@@ -38,7 +38,7 @@ pub(super) fn power_brake(w: &mut World) -> Option<Start> {
 }
 
 /// One GPU's clocks stay down, and it names no reason.
-pub(super) fn low_clocks(w: &mut World) -> Option<Start> {
+pub(super) fn low_clocks(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, gpu, key, .. } = w.busy_gpu(|_| true)?;
     let clock = w.rng.range(0.45, 0.87);
     w.nodes[node].gpus[gpu as usize].fx.clock = clock;
@@ -47,7 +47,7 @@ pub(super) fn low_clocks(w: &mut World) -> Option<Start> {
 }
 
 /// One GPU is slower and shows nothing: its clocks are as high as any.
-pub(super) fn slow_compute(w: &mut World) -> Option<Start> {
+pub(super) fn slow_compute(w: &mut FaultFleet) -> Option<Start> {
     let factor = w.rng.scale(1.15, 2.0);
     // Who tells nothing can only be seen to wait when there is much to wait for.
     let fits = |v: Reporting| match v {
@@ -65,7 +65,7 @@ pub(super) fn slow_compute(w: &mut World) -> Option<Start> {
 }
 
 /// One node sends more slowly than the others.
-pub(super) fn slow_nic(w: &mut World) -> Option<Start> {
+pub(super) fn slow_nic(w: &mut FaultFleet) -> Option<Start> {
     let Busy { node, key, .. } = w.busy_gpu(|g| g.reporting == Reporting::Sends)?;
     let factor = w.rng.scale(2.0, 8.0);
     w.nodes[node].fx.send = factor;

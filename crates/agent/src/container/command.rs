@@ -3,7 +3,7 @@
 use super::find::{Containers, Kind, Pull, Runtime, gpus_described};
 use super::wanted::ContainerRequest;
 use super::{ctr, podman};
-use crate::isolation::{Account, Refusal, acting, not_a_volume};
+use crate::isolation::{Account, Refusal, as_account, not_a_volume};
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
@@ -107,7 +107,7 @@ fn source(from: &Path, who: Option<&Account>) -> io::Result<PathBuf> {
         from.canonicalize()
     };
     match who {
-        Some(who) => acting(who, look)?,
+        Some(who) => as_account(who, look)?,
         None => look(),
     }
 }

@@ -1,8 +1,8 @@
 //! The end that measures: round trips while the path is quiet, then one way, then the other.
 
-use super::held::{self, StallWatch};
 use super::sent::SendStats;
 use super::socket::{self, Count, First, Hello, Kind, ListenerReport, PING, TAIL};
+use super::stall_watch::{self, StallWatch};
 use super::{Dial, FabricError};
 use muster_link::messages::FabricMeasurement;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -87,8 +87,8 @@ impl EndpointSnapshot {
     /// deep buffers looks like when it is full, so its machine must have been held up as well.
     fn held_up(&self, before: &EndpointSnapshot, kind: Kind, sent: SendStats) -> [u16; 2] {
         let span = self.at - before.at;
-        let ours = held::share(self.ours.saturating_sub(before.ours), span);
-        let theirs = held::share(self.theirs.held.saturating_sub(before.theirs.held), span);
+        let ours = stall_watch::share(self.ours.saturating_sub(before.ours), span);
+        let theirs = stall_watch::share(self.theirs.held.saturating_sub(before.theirs.held), span);
         if kind == Kind::Pull {
             let [idle, full] = self.theirs.shares;
             return [full.min(ours), idle];

@@ -1,8 +1,8 @@
 //! The end that listens.
 
-use super::held::StallWatch;
 use super::sent::SendStats;
 use super::socket::{self, First, HELLO, Hello, Kind, ListenerReport, PING, TAIL};
+use super::stall_watch::StallWatch;
 use super::{Bound, FabricError, Listen};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};

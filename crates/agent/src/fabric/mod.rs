@@ -6,10 +6,10 @@
 //! Collectives between GPUs are measured by the node's qualifier, which brings its own library.
 
 mod dial;
-mod held;
 mod listen;
 mod sent;
 mod socket;
+mod stall_watch;
 #[cfg(test)]
 mod tests;
 

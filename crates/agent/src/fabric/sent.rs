@@ -1,6 +1,6 @@
 //! What the kernel knows of connections on which this machine sent (`TCP_INFO`).
 
-use super::held::share;
+use super::stall_watch::share;
 use std::net::TcpStream;
 use std::ops::AddAssign;
 use std::os::fd::AsRawFd;

@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    fn told(s: &Separation) -> &'static str {
+    fn describe(s: &Separation) -> &'static str {
         match s {
             Separation::Full => "full",
             Separation::Account(_) => "account",
@@ -155,12 +155,12 @@ mod tests {
             let can = can(root, namespaces, accounts);
             let case = format!("{option:?} {can:?}");
             let plainly = option.separation(&can);
-            assert_eq!(told(&plainly), plain, "{case}");
+            assert_eq!(describe(&plainly), plain, "{case}");
             let inside = option.contained(&can);
             assert_eq!(inside.clone().ok(), contained, "{case}");
             // As the rule says, whatever the table above was changed to.
             if root && option != Isolation::Off {
-                assert_ne!(told(&plainly), "agent", "{case}");
+                assert_ne!(describe(&plainly), "agent", "{case}");
                 assert_ne!(inside, Ok(false), "{case}");
             }
         }

@@ -5,41 +5,41 @@
 //! The supervisor itself stays outside and sees its ranks by the numbers that the node knows.
 
 pub(crate) mod account;
-mod acting;
+mod as_account;
 mod caps;
+pub(crate) mod checkpoint_dir;
 mod decide;
 mod dev;
 pub mod devices;
+mod drop_privileges;
 mod filter;
 mod groups;
-pub(crate) mod handed;
 mod hidden;
 mod init;
-pub(crate) mod lasting;
 pub(crate) mod mounted;
 mod own;
-mod people;
+mod passwd;
 pub(crate) mod place;
 mod plan;
 mod probe;
 mod run;
 mod scope;
-mod shed;
+pub(crate) mod slot_dir;
 pub(crate) mod sys;
 mod view;
 
 pub(crate) use account::Account;
 pub use account::{Accounts, UidRange};
-pub(crate) use acting::acting;
+pub(crate) use as_account::as_account;
 pub(crate) use caps::KEPT_NAMES;
 pub use decide::{Abilities, Separation};
+pub(crate) use drop_privileges::TargetAccount;
 pub(crate) use filter::filter;
 pub(crate) use hidden::hidden;
 pub(crate) use init::Inner;
 pub(crate) use own::{OWN, grant_access, moved_to};
 pub(crate) use plan::SlotPlan;
 pub(crate) use scope::keep_abstract_sockets;
-pub(crate) use shed::TargetAccount;
 pub(crate) use view::{named, not_a_volume};
 
 use muster_model::units::Span;
@@ -105,7 +105,7 @@ pub(crate) const SCRATCH: &str = "scratch";
 
 /// All scratch space of a slot, wherever it is.
 pub(crate) fn scratch_of(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    std::iter::once(dir.join(SCRATCH)).chain(handed::of(dir).map(|d| d.join(handed::TMP)))
+    std::iter::once(dir.join(SCRATCH)).chain(slot_dir::of(dir).map(|d| d.join(slot_dir::TMP)))
 }
 
 /// Takes a slot's scratch space away; says what was left of it, if anything.

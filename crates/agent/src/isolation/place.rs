@@ -2,7 +2,7 @@
 //! Nothing of it stays on the node.
 
 use super::account::Account;
-use super::{acting, sys};
+use super::{as_account, sys};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -76,7 +76,7 @@ impl MountPoints {
             return Ok(());
         }
         if let Some(who) = who {
-            match acting(who, || create(at, directory))? {
+            match as_account(who, || create(at, directory))? {
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
                 done => return done,
             }

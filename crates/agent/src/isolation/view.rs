@@ -5,7 +5,8 @@ use super::mounted::{self, ExistingMounts};
 use super::own::{OWN, moved_to};
 use super::place::{self, MountPoints};
 use super::{
-    IsolationView, Refusal, SCRATCH, SlotPlan, acting, dev, groups, lasting, people, run, sys,
+    IsolationView, Refusal, SCRATCH, SlotPlan, as_account, checkpoint_dir, dev, groups, passwd,
+    run, sys,
 };
 use crate::secrets;
 use muster_link::private::write as write_private;
@@ -48,7 +49,7 @@ impl ExposedPath {
         refused: impl FnOnce(&Path) -> Option<String>,
     ) -> io::Result<()> {
         places.make(&self.at, self.from.metadata()?.is_dir(), Some(who))?;
-        let (place, real) = acting(who, || place::open(&self.at))??;
+        let (place, real) = as_account(who, || place::open(&self.at))??;
         if let Some(why) = refused(&real) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
@@ -86,10 +87,11 @@ pub(super) fn build(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<(), R
     // first of all, so that nobody gets at it by naming it, or something around it.
     let own = own_files(plan).map_err(node("cannot open the attempt's files"))?;
     let private = private(plan).map_err(node("cannot make private directories"))?;
-    let people = people::write(plan.dir, who).map_err(node("cannot name the user"))?;
+    let people = passwd::write(plan.dir, who).map_err(node("cannot name the user"))?;
     hide(inside).map_err(node("cannot hide the agent's directory"))?;
     let look_up = || -> Result<_, Refusal> { Ok((shown(plan, inside)?, volumes(plan, inside)?)) };
-    let (shown, volumes) = acting(who, look_up).map_err(node("cannot act as another user"))??;
+    let (shown, volumes) =
+        as_account(who, look_up).map_err(node("cannot act as another user"))??;
     run::RetainedRunFiles::open().build().map_err(node("cannot make /run"))?;
     dev::build(inside, &Path::new(OWN).join("dev")).map_err(node("cannot make /dev"))?;
     for p in &private {
@@ -125,10 +127,10 @@ pub(super) fn build(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<(), R
     }
     // Others were looked at before their places were covered.
     if let Some(dir) = inside.lasting.as_ref().filter(|d| in_volume(plan, d)) {
-        let ready = acting(who, || lasting::ready(dir)).and_then(|ready| ready);
-        ready.map_err(|e| lasting::refusal(dir, Some(who), &e))?;
+        let ready = as_account(who, || checkpoint_dir::ready(dir)).and_then(|ready| ready);
+        ready.map_err(|e| checkpoint_dir::refusal(dir, Some(who), &e))?;
     }
-    let enters = |dir: &str| acting(who, || Path::new(dir).is_dir()).unwrap_or(false);
+    let enters = |dir: &str| as_account(who, || Path::new(dir).is_dir()).unwrap_or(false);
     match plan.workdir {
         Some(dir) if !enters(dir) => Err(Refusal::Job(format!(
             "workdir `{dir}` is not a directory on this node that {} can enter: create it, let \
@@ -191,7 +193,7 @@ fn make_lasting(dir: &Path, inside: &IsolationView) -> Result<(), Refusal> {
             "`{dir}` is gone when the job ends: put checkpoints elsewhere"
         )));
     }
-    lasting::ready(dir).map_err(|e| lasting::refusal(dir, Some(&inside.account), &e))
+    checkpoint_dir::ready(dir).map_err(|e| checkpoint_dir::refusal(dir, Some(&inside.account), &e))
 }
 
 /// Why what is really there cannot be a volume, if so.

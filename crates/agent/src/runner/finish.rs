@@ -1,6 +1,6 @@
 //! What happens between the last process of a slot and the word that it is over.
 
-use super::hands::{RunnerTools, SlotGpus};
+use super::tools::{RunnerTools, SlotGpus};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -26,19 +26,19 @@ pub(super) struct Finishing(Receiver<Finished>);
 impl Finishing {
     /// Begins; none when there is nobody to ask. `wake` is called at the end.
     pub(super) fn begin(
-        hands: &RunnerTools,
+        runner_tools: &RunnerTools,
         slot: SlotGpus,
         failed: bool,
         container: Vec<String>,
         wake: impl FnOnce() + Send + 'static,
     ) -> Option<Finishing> {
         let has_gpus = !slot.gpus.is_empty();
-        let explain = hands.explain.clone().filter(|_| failed && has_gpus);
-        let after = hands.after_slot.clone().filter(|_| has_gpus);
+        let explain = runner_tools.explain.clone().filter(|_| failed && has_gpus);
+        let after = runner_tools.after_slot.clone().filter(|_| has_gpus);
         if explain.is_none() && after.is_none() && container.is_empty() {
             return None;
         }
-        let containers = hands.containers.clone();
+        let containers = runner_tools.containers.clone();
         let (tell, told) = channel();
         let work = move || {
             let mut done = Finished::default();

@@ -3,15 +3,15 @@
 //! likes.
 
 mod finish;
-mod hands;
 mod pids;
 mod slot;
 mod start;
 mod strays;
+mod tools;
 mod unproven;
 
-pub use hands::{AfterSlot, DeviceNodes, Explain, RunnerTools, Slice, Slices, SlotGpus};
 pub use pids::{Holder, PidMap};
+pub use tools::{AfterSlot, DeviceNodes, Explain, RunnerTools, Slice, Slices, SlotGpus};
 
 use crate::cgroup::Cgroups;
 use crate::env::{self, Env};
@@ -142,7 +142,7 @@ const LEFTOVERS: usize = 64;
 /// What the slots of a runner share.
 #[derive(Debug, Default)]
 struct RunnerShared {
-    hands: RunnerTools,
+    runner_tools: RunnerTools,
     pids: PidMap,
     wakeup: RunnerWakeup,
 }
@@ -163,7 +163,7 @@ pub struct Runner {
     /// In the order of their attempts, which is about the order they came in.
     waiting: BTreeMap<AttemptKey, Waiting>,
     watcher: Watcher,
-    desk: RunnerShared,
+    shared: RunnerShared,
     leftovers: Vec<(AttemptKey, String)>,
     /// Attempts of which nothing is known but whether their processes could be ended.
     unproven: BTreeMap<AttemptKey, UnprovenEnd>,
@@ -187,7 +187,7 @@ impl Runner {
             slots: BTreeMap::new(),
             waiting: BTreeMap::new(),
             watcher: Watcher::default(),
-            desk: RunnerShared::default(),
+            shared: RunnerShared::default(),
             leftovers: Vec::new(),
             unproven: BTreeMap::new(),
             renewals: Renewals::open(&config.state),
@@ -261,24 +261,24 @@ impl Runner {
         Ok(())
     }
 
-    /// With other hands than the default ones; for before the first start.
+    /// With other tools than the default ones; for before the first start.
     #[must_use]
-    pub fn with_hands(mut self, hands: RunnerTools) -> Runner {
-        self.desk.pids = hands.pids.clone();
-        self.desk.hands = hands;
+    pub fn with_tools(mut self, runner_tools: RunnerTools) -> Runner {
+        self.shared.pids = runner_tools.pids.clone();
+        self.shared.runner_tools = runner_tools;
         self
     }
 
     /// Whose process is it? See [`PidMap::owner_of`].
     #[must_use]
     pub fn owner_of(&self, pid: i32) -> Option<(AttemptKey, u32)> {
-        self.desk.pids.owner_of(pid)
+        self.shared.pids.owner_of(pid)
     }
 
     /// The same for other threads.
     #[must_use]
     pub fn pid_map(&self) -> PidMap {
-        self.desk.pids.clone()
+        self.shared.pids.clone()
     }
 
     /// What slots that ended left on this node although it should not be there, newest last:
@@ -292,7 +292,7 @@ impl Runner {
     pub(crate) fn watch(&mut self, watcher: &Watcher) {
         self.watcher = watcher.clone();
         for (key, slot) in &mut self.slots {
-            let watched = self.watcher.watch(slot.dir(), &self.desk.wakeup, *key);
+            let watched = self.watcher.watch(slot.dir(), &self.shared.wakeup, *key);
             slot.set_watched(watched);
             // What changed before is not told.
             slot.changed();
@@ -308,7 +308,7 @@ impl Runner {
     /// Completes when there may be something to look at.
     #[must_use]
     pub fn waker(&self) -> Arc<Notify> {
-        self.desk.wakeup.waker()
+        self.shared.wakeup.waker()
     }
 
     fn runs(&self) -> PathBuf {
@@ -345,15 +345,16 @@ impl Runner {
         let dir = RunDir::of(&self.runs(), key);
         let mut watched = false;
         let lease = self.lease(detail);
-        let (config, hands, base) = (&self.config, &self.desk.hands, &self.base_env);
-        let tools = start::Tools { config, hands, base, lease };
+        let (config, runner_tools, base) =
+            (&self.config, &self.shared.runner_tools, &self.base_env);
+        let tools = start::Tools { config, runner_tools, base, lease };
         let mut slot = Slot::start(key, dir, detail, &tools, now, |dir| {
-            watched = self.watcher.watch(dir, &self.desk.wakeup, key);
+            watched = self.watcher.watch(dir, &self.shared.wakeup, key);
         });
         slot.set_watched(watched);
         self.slots.insert(key, slot);
         // A failure to start is seen by the next look.
-        self.desk.wakeup.nudge();
+        self.shared.wakeup.nudge();
     }
 
     /// What the supervisor of an attempt is told of its lease.
@@ -392,7 +393,7 @@ impl Runner {
         if !self.knows(key) {
             let dir = RunDir::of(&self.runs(), key);
             self.slots.insert(key, Slot::refused(key, dir, detail, &self.config, end));
-            self.desk.wakeup.nudge();
+            self.shared.wakeup.nudge();
         }
     }
 
@@ -462,7 +463,7 @@ impl Runner {
         self.looked = Some(now);
         self.begin_waiting(now);
         self.ending.retain_mut(|c| matches!(c.try_wait(), Ok(None)));
-        let touched = self.desk.wakeup.take();
+        let touched = self.shared.wakeup.take();
         // What a missed change or a dead supervisor did is found by looking at everything.
         let all = touched.all
             || self.looked_at_all.is_none_or(|l| now.saturating_duration_since(l) >= LOOK);
@@ -470,7 +471,7 @@ impl Runner {
             self.looked_at_all = Some(now);
             for slot in self.slots.values_mut().filter(|s| !s.settled()) {
                 slot.changed();
-                slot.remember_processes(&self.desk.pids);
+                slot.remember_processes(&self.shared.pids);
             }
         }
         for key in &touched.keys {
@@ -488,7 +489,7 @@ impl Runner {
                 continue;
             }
             let was_active = slot.active();
-            if let Some(observed) = slot.poll(now, connected, &self.desk) {
+            if let Some(observed) = slot.poll(now, connected, &self.shared) {
                 changed.push((*key, observed));
             }
             if let Some(what) = slot.take_leftover() {
@@ -501,7 +502,7 @@ impl Runner {
             again |= slot.unfinished() || (connected && was_active && !slot.active());
         }
         if again {
-            self.desk.wakeup.nudge();
+            self.shared.wakeup.nudge();
         }
         changed
     }

@@ -7,7 +7,7 @@ use super::pids::PidMap;
 use super::{GRACE, RankPermit, RunnerConfig, start};
 use crate::cgroup::Group;
 use crate::clock::wall;
-use crate::isolation::handed;
+use crate::isolation::slot_dir;
 use crate::lease::BootTime;
 use crate::logs::Tail;
 use crate::process::{self, ProcessId};
@@ -115,7 +115,7 @@ impl Slot {
             .enumerate()
             .map(|(i, r)| [tail(i, 0, r, "out"), tail(i, 1, r, "err")])
             .collect();
-        let handed = handed::of(&dir.0);
+        let handed = slot_dir::of(&dir.0);
         let progress_readers = ranks().enumerate().map(|(i, r)| {
             let from = state.progress.get(i).copied().unwrap_or(0);
             let done = state.done.get(i).cloned().flatten();

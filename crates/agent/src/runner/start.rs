@@ -5,7 +5,7 @@ use crate::cgroup::{Fence, Group};
 use crate::container;
 use crate::env::{self, Env, SlotDirs};
 use crate::inventory;
-use crate::isolation::{self, Account, Isolation, IsolationView, Separation, devices, handed};
+use crate::isolation::{self, Account, Isolation, IsolationView, Separation, devices, slot_dir};
 use crate::lease::LeaseOrder;
 use crate::process;
 use crate::run_dir::{DirIdentity, MetaFile, RunDir, sanitised, write_private};
@@ -32,7 +32,7 @@ const JOIN_TOKEN: &str = "MUSTER_JOIN";
 /// What a start needs that all starts share.
 pub(super) struct Tools<'a> {
     pub(super) config: &'a RunnerConfig,
-    pub(super) hands: &'a RunnerTools,
+    pub(super) runner_tools: &'a RunnerTools,
     /// Variables that ranks inherit from the agent.
     pub(super) base: &'a Env,
     /// How long the ranks may go on without a server.
@@ -59,17 +59,17 @@ pub(super) fn start(
         check(detail)?;
         dir.create().map_err(|e| fault(&format!("cannot create {}", dir.0.display()), &e))?;
         made(&dir.0);
-        let slice = tools.hands.slice(&detail.slot);
+        let slice = tools.runner_tools.slice(&detail.slot);
         let slice = slice.map_err(SlotEnd::fault)?;
         let mut inside = inside(detail, tools, slice.as_ref())?;
         let contained = contained_as(detail, tools)?;
         if let Some(view) = inside.as_mut().filter(|i| i.open.is_some()) {
-            let own = handed::make(&dir.0)
+            let own = slot_dir::make(&dir.0)
                 .map_err(|e| fault("cannot make a directory for the ranks' user", &e))?;
             own_scratch(view, &own, detail);
         }
         let rules = inside.as_ref().map(|i| devices::rules(&i.nodes));
-        let required = tools.hands.isolation == Isolation::Required;
+        let required = tools.runner_tools.isolation == Isolation::Required;
         let fence = rules.as_ref().map(|rules| Fence { rules, required });
         let (name, slot) = (group_name(config), key.to_string());
         group = Group::create(&config.cgroups, &name, &slot, detail.limits, fence.as_ref())
@@ -121,7 +121,7 @@ fn inside(
     if detail.run.image.is_some() {
         return Ok(None);
     }
-    let separation = tools.hands.separation();
+    let separation = tools.runner_tools.separation();
     if let Some(warning) = separation.warning() {
         static TOLD: std::sync::Once = std::sync::Once::new();
         TOLD.call_once(|| tracing::warn!("{warning}"));
@@ -140,16 +140,16 @@ fn inside(
     let mps = share_ipc.then_some(devices::MPS);
     let lasting = detail.checkpoint.as_ref().map(|c| PathBuf::from(&c.dir));
     let of_slice = slice.map_or(&[][..], |s| &s.nodes);
-    let mut nodes = devices::nodes(&detail.slot, tools.hands.device_nodes.as_ref());
+    let mut nodes = devices::nodes(&detail.slot, tools.runner_tools.device_nodes.as_ref());
     nodes.extend(of_slice.iter().cloned());
     let gpus = if has_gpus(detail, tools) { Some(detail.slot.gpus.len()) } else { None };
-    let mut account = tools.hands.accounts.of(detail);
+    let mut account = tools.runner_tools.accounts.of(detail);
     account.join_groups_of(&nodes);
     Ok(Some(IsolationView {
         open,
         env: account.env(&detail.run.env, tools.base),
         account,
-        hidden: isolation::hidden(&tools.config.state, &tools.hands.hidden),
+        hidden: isolation::hidden(&tools.config.state, &tools.runner_tools.hidden),
         named: isolation::named(words.chain(paths).chain(mps)),
         lasting: lasting.filter(|d| d.is_absolute()),
         nodes,
@@ -161,7 +161,7 @@ fn inside(
 
 /// What everybody shares is not private here: a rank is given a place of its own instead.
 fn own_scratch(view: &mut IsolationView, own: &Path, detail: &RunDetail) {
-    let tmp = own.join(handed::TMP).display().to_string();
+    let tmp = own.join(slot_dir::TMP).display().to_string();
     for name in ["HOME", "TMPDIR"] {
         let homeless = name != "HOME" || view.account.made_up;
         if homeless && !detail.run.env.contains_key(name) {
@@ -172,7 +172,7 @@ fn own_scratch(view: &mut IsolationView, own: &Path, detail: &RunDetail) {
 
 /// Whether the slot's GPUs are really there.
 fn has_gpus(detail: &RunDetail, tools: &Tools<'_>) -> bool {
-    detail.slot.gpus.iter().any(|i| !(tools.hands.device_nodes)(i).is_empty())
+    detail.slot.gpus.iter().any(|i| !(tools.runner_tools.device_nodes)(i).is_empty())
 }
 
 /// Half of what the slot may use in all.
@@ -190,7 +190,7 @@ fn contain(
     detail: &RunDetail,
     tools: &Tools<'_>,
 ) -> Result<(), String> {
-    let hidden = isolation::hidden(&tools.config.state, &tools.hands.hidden);
+    let hidden = isolation::hidden(&tools.config.state, &tools.runner_tools.hidden);
     let wanted = container::ContainerRequest {
         detail,
         prefix: format!("muster-{:08x}-{key}", state_hash(tools.config)),
@@ -203,7 +203,7 @@ fn contain(
         gpus: has_gpus(detail, tools),
         shm: shared_memory(detail),
     };
-    let (container, words) = container::order(&tools.hands.containers, image, &wanted)?;
+    let (container, words) = container::order(&tools.runner_tools.containers, image, &wanted)?;
     for (rank, words) in order.ranks.iter_mut().zip(words) {
         rank.argv = words;
     }
@@ -227,21 +227,21 @@ fn contain(
 
 /// Who runs inside a container; whoever the agent is when absent.
 fn contained_as(detail: &RunDetail, tools: &Tools<'_>) -> Result<Option<Account>, SlotEnd> {
-    let hands = tools.hands;
+    let runner_tools = tools.runner_tools;
     if detail.run.image.is_none()
-        || !hands.isolation.contained(&hands.abilities).map_err(SlotEnd::fault)?
+        || !runner_tools.isolation.contained(&runner_tools.abilities).map_err(SlotEnd::fault)?
     {
         return Ok(None);
     }
     // Root in a container is root to the volumes that it sees: not in silence.
     let job = |reason: String| SlotEnd::Unstartable { reason };
-    if !hands.containers.knows_users().map_err(job)? {
+    if !runner_tools.containers.knows_users().map_err(job)? {
         return Err(job("this node's `ctr` has no `--user` and can run containers as root only: \
                         install podman or a newer containerd, or start the agent with \
                         `--isolation off`"
             .into()));
     }
-    Ok(Some(hands.accounts.of(detail)))
+    Ok(Some(runner_tools.accounts.of(detail)))
 }
 
 /// Two agents of one machine (two test clusters, say) may well have nodes and jobs of the same

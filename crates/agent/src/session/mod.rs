@@ -1,10 +1,10 @@
 //! One node's conversation with the server: joins, says what it sees, does what it is told, and
 //! goes on by itself for as long as nobody answers.
 
+mod connection;
 mod dial;
 mod lease;
 mod servers;
-mod talk;
 mod wire;
 
 use crate::body::Body;
@@ -95,11 +95,11 @@ impl Session {
             match self.dial(pause, &shutdown).await {
                 None => break Ok(()),
                 Some(Ok(stream)) => match Box::pin(self.talk(stream, &shutdown)).await {
-                    talk::End::Shutdown => break Ok(()),
-                    talk::End::Fatal(e) => break Err(e),
-                    talk::End::Away(a) => (tries, away) = (0, Some(a)),
-                    talk::End::Anew => tries = 1,
-                    talk::End::Lost { why, welcomed } => {
+                    connection::End::Shutdown => break Ok(()),
+                    connection::End::Fatal(e) => break Err(e),
+                    connection::End::Away(a) => (tries, away) = (0, Some(a)),
+                    connection::End::Anew => tries = 1,
+                    connection::End::Lost { why, welcomed } => {
                         tracing::info!(node = %self.config.node, why, "lost the server");
                         // Whoever welcomed us may only have lost the line; one that did not
                         // does not lead.

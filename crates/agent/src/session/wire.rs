@@ -63,7 +63,7 @@ impl Wire {
     }
 
     /// How much output may be handed over now.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn free_space(&self) -> usize {
         IN_FLIGHT.saturating_sub(self.flow.bytes.load(Ordering::Relaxed))
     }
 

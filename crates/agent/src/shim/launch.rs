@@ -6,8 +6,8 @@ use crate::container;
 use crate::env;
 use crate::isolation::sys::c_path;
 use crate::isolation::{
-    Account, Inner, OWN, Refusal, TargetAccount, filter, grant_access, handed,
-    keep_abstract_sockets, moved_to,
+    Account, Inner, OWN, Refusal, TargetAccount, filter, grant_access, keep_abstract_sockets,
+    moved_to, slot_dir,
 };
 use crate::process;
 use crate::run_dir::RunDir;
@@ -41,7 +41,7 @@ pub(super) fn launch(
     up: &mut Launched,
     mut lease: Option<&mut Lease>,
 ) -> Result<(), Refusal> {
-    let own = RunDir(handed::of(&dir.0).unwrap_or_else(|| dir.0.clone()));
+    let own = RunDir(slot_dir::of(&dir.0).unwrap_or_else(|| dir.0.clone()));
     // Made beforehand, so that a job that only ever appends finds them.
     for rank in &order.ranks {
         create(&own, rank.rank, "report")?;

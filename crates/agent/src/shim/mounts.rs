@@ -4,7 +4,9 @@ use super::Order;
 use crate::container;
 use crate::isolation::mounted::ExistingMounts;
 use crate::isolation::place::{self, MountPoints};
-use crate::isolation::{Account, IsolationView, Refusal, acting, handed, lasting, sys};
+use crate::isolation::{
+    Account, IsolationView, Refusal, as_account, checkpoint_dir, slot_dir, sys,
+};
 use crate::run_dir::write_private;
 use crate::secrets;
 use muster_model::spec::Volume;
@@ -49,16 +51,16 @@ pub(super) fn prepare_for(
         )));
     }
     let acts = |e: io::Error| Refusal::node("cannot act as another user", &e);
-    if let Some(seen) = handed::seen(&inside.hidden, who).map_err(acts)? {
+    if let Some(seen) = slot_dir::seen(&inside.hidden, who).map_err(acts)? {
         let (seen, who) = (seen.display(), who.describe_account());
         return Err(Refusal::Node(format!(
             "`{seen}` is to be hidden, which this node cannot do, and lets {who} in: `chmod 700 \
              {seen}`"
         )));
     }
-    handed::hand_over(dir, &order.secrets_dir, &order.secrets, who)?;
+    slot_dir::hand_over(dir, &order.secrets_dir, &order.secrets, who)?;
     checkpoints(order).map_or(Ok(()), |dir| checkpoints_ready(dir, Some(who)))?;
-    let enters = |dir: &str| acting(who, || Path::new(dir).is_dir()).unwrap_or(false);
+    let enters = |dir: &str| as_account(who, || Path::new(dir).is_dir()).unwrap_or(false);
     match &order.workdir {
         Some(dir) if !enters(dir) => Err(Refusal::Job(format!(
             "workdir `{dir}` is not a directory on this node that {} can enter: create it, or let \
@@ -75,10 +77,10 @@ fn checkpoints(order: &Order) -> Option<&Path> {
 
 fn checkpoints_ready(dir: &Path, who: Option<&Account>) -> Result<(), Refusal> {
     let ready = match who {
-        Some(who) => acting(who, || lasting::ready(dir)).and_then(|ready| ready),
-        None => lasting::ready(dir),
+        Some(who) => as_account(who, || checkpoint_dir::ready(dir)).and_then(|ready| ready),
+        None => checkpoint_dir::ready(dir),
     };
-    ready.map_err(|e| lasting::refusal(dir, who, &e))
+    ready.map_err(|e| checkpoint_dir::refusal(dir, who, &e))
 }
 
 fn mount(order: &Order) -> Result<(), Refusal> {

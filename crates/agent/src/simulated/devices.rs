@@ -31,12 +31,12 @@ impl Devices for Simulated {
         Arc::default()
     }
 
-    fn hands(&self) -> RunnerTools {
+    fn runner_tools(&self) -> RunnerTools {
         RunnerTools::simulated()
     }
 
     fn inventory(&self, cgroups: &Cgroups) -> Inventory {
-        let isolation = self.hands().separation().in_inventory(cgroups.isolation());
+        let isolation = self.runner_tools().separation().in_inventory(cgroups.isolation());
         let can = SIM_CAN.map(str::to_owned).into();
         Inventory { isolation, can, ..self.node.inventory() }
     }

@@ -22,7 +22,7 @@ fn within(fault: &Inject) -> Inject {
 }
 
 /// What a fault did, for whoever asked for it.
-fn told(fault: &Inject) -> String {
+fn describe(fault: &Inject) -> String {
     match fault {
         Inject::LoseGpu { gpu } => format!("GPU {gpu} fell off the bus"),
         Inject::SlowGpu { gpu, percent: 0 } => format!("GPU {gpu} is no longer slow"),
@@ -54,7 +54,7 @@ impl Simulated {
         self.gangs_seen = None;
         let mut done = self.feel(effects, at);
         if done.outcome.as_ref().is_ok_and(|said| said == "done") {
-            done.outcome = Ok(told(fault));
+            done.outcome = Ok(describe(fault));
         }
         done
     }
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn a_fault_is_answered_with_what_it_did() {
-        assert_eq!(told(&Inject::LoseGpu { gpu: 2 }), "GPU 2 fell off the bus");
-        assert_eq!(told(&Inject::SlowGpu { gpu: 1, percent: 20 }), "GPU 1 is 20% slower");
-        assert_eq!(told(&Inject::SlowGpu { gpu: 1, percent: 0 }), "GPU 1 is no longer slow");
-        assert_eq!(told(&Inject::Repair), "every fault was repaired");
+        assert_eq!(describe(&Inject::LoseGpu { gpu: 2 }), "GPU 2 fell off the bus");
+        assert_eq!(describe(&Inject::SlowGpu { gpu: 1, percent: 20 }), "GPU 1 is 20% slower");
+        assert_eq!(describe(&Inject::SlowGpu { gpu: 1, percent: 0 }), "GPU 1 is no longer slow");
+        assert_eq!(describe(&Inject::Repair), "every fault was repaired");
     }
 }

@@ -35,8 +35,8 @@ pub(crate) fn a_machine_that_turns_out_not_to_isolate_starts_nothing() {
     let Some(shim) = weak_shim() else { return };
     drop(b);
     for isolation in [Isolation::Required, Isolation::Best] {
-        let hands = RunnerTools { isolation, ..RunnerTools::default() };
-        let mut b = Bench::handy_with(hands, shim.clone());
+        let runner_tools = RunnerTools { isolation, ..RunnerTools::default() };
+        let mut b = Bench::handy_with(runner_tools, shim.clone());
         let k = key();
         b.runner.start(k, &detail("echo ran"), Instant::now());
         let end = b.end(k);
@@ -51,9 +51,12 @@ pub(crate) fn a_machine_that_turns_out_not_to_isolate_starts_nothing() {
 
 /// Those of an agent that the kernel makes no namespaces for, as in an unprivileged container.
 pub(crate) fn without_namespaces() -> RunnerTools {
-    let hands = RunnerTools::default();
+    let runner_tools = RunnerTools::default();
     let namespaces = Err("no namespaces".into());
-    RunnerTools { abilities: Abilities { namespaces, ..hands.abilities.clone() }, ..hands }
+    RunnerTools {
+        abilities: Abilities { namespaces, ..runner_tools.abilities.clone() },
+        ..runner_tools
+    }
 }
 
 pub(crate) fn without_namespaces_ranks_are_their_projects_user_and_never_root() {
@@ -125,10 +128,10 @@ echo to stdout >> /dev/stdout; echo '{{\"step\":1}}' >> $MUSTER_REPORT; echo $TM
 }
 
 pub(crate) fn an_agent_that_is_root_and_cannot_change_users_starts_nothing() {
-    let hands = RunnerTools::default();
+    let runner_tools = RunnerTools::default();
     let accounts = Err("the agent lacks CAP_SETUID".into());
-    let abilities = Abilities { root: true, accounts, ..hands.abilities.clone() };
-    let mut b = Bench::handy(RunnerTools { abilities, ..hands });
+    let abilities = Abilities { root: true, accounts, ..runner_tools.abilities.clone() };
+    let mut b = Bench::handy(RunnerTools { abilities, ..runner_tools });
     let plain = detail("echo ran");
     let mut contained = plain.clone();
     contained.run.image = Some("localhost/none".into());

@@ -27,8 +27,8 @@ pub(crate) fn no_way_leads_out_of_an_image() {
     if !able() {
         return;
     }
-    let hands = RunnerTools { isolation: Isolation::Required, ..RunnerTools::default() };
-    let (mut b, k) = (Bench::handy(hands), key());
+    let runner_tools = RunnerTools { isolation: Isolation::Required, ..RunnerTools::default() };
+    let (mut b, k) = (Bench::handy(runner_tools), key());
     // What everybody on the node may read: it is not in the image.
     let data = tempfile::Builder::new().prefix("muster-escape-").tempdir_in("/var/lib").unwrap();
     std::fs::set_permissions(data.path(), PermissionsExt::from_mode(0o755)).unwrap();

@@ -349,11 +349,11 @@ pub(crate) fn gpus_come_by_their_description() {
     if !muster_testkit::machine(fit, "it describes devices of its own, or has no /dev/loop7") {
         return;
     }
-    let hands = RunnerTools {
+    let runner_tools = RunnerTools {
         device_nodes: Arc::new(|_| vec![PathBuf::from("/dev/loop7")]),
         ..RunnerTools::default()
     };
-    let mut b = Bench::handy(hands);
+    let mut b = Bench::handy(runner_tools);
     let mut d = contained("ls /dev | grep loop; echo $CUDA_VISIBLE_DEVICES");
     d.slot.gpus = GpuSet(0b10);
     let reason = refusal(&mut b, &d);

@@ -69,10 +69,10 @@ fn site() -> Option<Site> {
     let fleet = data.path().join("fleet");
     std::fs::create_dir(&fleet).unwrap();
     let state = Arc::new(tempfile::tempdir_in(fleet).unwrap());
-    let hands = RunnerTools { isolation: Isolation::Required, ..RunnerTools::default() };
+    let runner_tools = RunnerTools { isolation: Isolation::Required, ..RunnerTools::default() };
     let groups = Arc::new(Cgroups::detect());
     let budget = RankBudget::unlimited();
-    let bench = Bench::open_with(state, Arc::new(open_dir()), groups, budget, hands, shim());
+    let bench = Bench::open_with(state, Arc::new(open_dir()), groups, budget, runner_tools, shim());
     Some(Site { data, bench })
 }
 
@@ -303,9 +303,9 @@ pub(crate) fn real_accounts_go_before_the_range() {
     let Some(Site { data: _data, bench: b }) = site() else { return };
     let accounts = isolation::Accounts::default();
     let accounts = accounts.with_file("project default 5001:5002:5003 /srv\nuser ann 6001:6002");
-    let hands = RunnerTools { accounts: accounts.unwrap(), ..b.hands.clone() };
+    let runner_tools = RunnerTools { accounts: accounts.unwrap(), ..b.runner_tools.clone() };
     drop(b);
-    let mut b = Bench::handy(hands);
+    let mut b = Bench::handy(runner_tools);
     let mut d = detail("echo $(id -u) $(id -g) $(id -G) $HOME");
     assert_eq!(run(&mut b, &d), "5001 5002 5002 5003 /srv\n");
     d.user = "ann".into();

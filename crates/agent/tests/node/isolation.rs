@@ -32,12 +32,12 @@ pub(crate) fn all() -> Vec<crate::Test> {
     ]
 }
 
-pub(crate) fn bench(hands: RunnerTools) -> Option<Bench> {
+pub(crate) fn bench(runner_tools: RunnerTools) -> Option<Bench> {
     if let Err(why) = isolation::possible() {
         let _ = muster_testkit::vital(false, why);
         return None;
     }
-    Some(Bench::handy(RunnerTools { isolation: Isolation::Required, ..hands }))
+    Some(Bench::handy(RunnerTools { isolation: Isolation::Required, ..runner_tools }))
 }
 
 fn run(b: &mut Bench, d: &RunDetail) -> String {
@@ -341,7 +341,7 @@ pub(crate) fn the_end_waits_for_who_looks_after_the_gpus() {
     let calls = Arc::new(AtomicU32::new(0));
     let (seen, (open, gate)) = (calls.clone(), std::sync::mpsc::channel::<()>());
     let gate = std::sync::Mutex::new(gate);
-    let hands = RunnerTools {
+    let runner_tools = RunnerTools {
         after_slot: Some(Arc::new(move |slot| {
             assert_eq!(slot.gpus, GpuSet(0b10));
             let _ = gate.lock().unwrap().recv();
@@ -350,7 +350,7 @@ pub(crate) fn the_end_waits_for_who_looks_after_the_gpus() {
         })),
         ..RunnerTools::simulated()
     };
-    let mut b = Bench::handy(hands);
+    let mut b = Bench::handy(runner_tools);
     let k = key();
     let mut d = detail("echo done");
     d.slot.gpus = GpuSet(0b10);
@@ -377,7 +377,7 @@ pub(crate) fn the_end_waits_for_who_looks_after_the_gpus() {
 pub(crate) fn a_failure_is_explained_when_the_node_knows_more() {
     let asked = Arc::new(AtomicU32::new(0));
     let count = asked.clone();
-    let hands = RunnerTools {
+    let runner_tools = RunnerTools {
         explain: Some(Arc::new(move |_, pids| {
             // The kernel's word comes a little later than the death. A second time it is always
             // asked, however long that took.
@@ -386,7 +386,7 @@ pub(crate) fn a_failure_is_explained_when_the_node_knows_more() {
         })),
         ..RunnerTools::simulated()
     };
-    let mut b = Bench::handy(hands);
+    let mut b = Bench::handy(runner_tools);
     let k = key();
     let mut d = detail("exit 1");
     d.slot.gpus = GpuSet(1);

@@ -183,8 +183,8 @@ pub(crate) fn an_agent_on_a_copy_of_a_directory_leaves_the_ranks_of_the_other_al
     let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(copy.path()).status();
     assert!(copied.unwrap().success());
     let (files, budget) = (b.files.clone(), RankBudget::unlimited());
-    let (cgroups, hands) = (b.cgroups.clone(), b.hands.clone());
-    let mut other = Bench::open_with(copy, files, cgroups, budget, hands, shim());
+    let (cgroups, runner_tools) = (b.cgroups.clone(), b.runner_tools.clone());
+    let mut other = Bench::open_with(copy, files, cgroups, budget, runner_tools, shim());
     other.runner.stop(k, Span(100), Instant::now());
     let end = other.end(k);
     assert!(end.is_unproven(), "that it ended was not seen: {end:?}");

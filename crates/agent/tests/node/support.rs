@@ -29,7 +29,7 @@ pub(crate) struct Bench {
     pub(crate) dir: Arc<tempfile::TempDir>,
     /// What ranks and tests both see, when a job names it.
     pub(crate) files: Arc<tempfile::TempDir>,
-    pub(crate) hands: RunnerTools,
+    pub(crate) runner_tools: RunnerTools,
     pub(crate) runner: Runner,
     pub(crate) logs: Vec<LogChunk>,
     pub(crate) seen: Vec<(AttemptKey, Observed)>,
@@ -46,22 +46,22 @@ impl Bench {
         Bench::open(new_dir(), Arc::new(open_dir()), cgroups, budget, RunnerTools::default())
     }
 
-    /// Without control groups, and with hands of one's own.
-    pub(crate) fn ungrouped(hands: RunnerTools) -> Bench {
+    /// Without control groups, and with tools of one's own.
+    pub(crate) fn ungrouped(runner_tools: RunnerTools) -> Bench {
         let cgroups = Arc::new(Cgroups::none());
-        Bench::open(new_dir(), Arc::new(open_dir()), cgroups, RankBudget::unlimited(), hands)
+        Bench::open(new_dir(), Arc::new(open_dir()), cgroups, RankBudget::unlimited(), runner_tools)
     }
 
-    /// With all that this machine has, and hands of one's own.
-    pub(crate) fn handy(hands: RunnerTools) -> Bench {
-        Bench::handy_with(hands, shim())
+    /// With all that this machine has, and tools of one's own.
+    pub(crate) fn handy(runner_tools: RunnerTools) -> Bench {
+        Bench::handy_with(runner_tools, shim())
     }
 
     /// The same with another supervisor.
-    pub(crate) fn handy_with(hands: RunnerTools, shim: ShimCommand) -> Bench {
+    pub(crate) fn handy_with(runner_tools: RunnerTools, shim: ShimCommand) -> Bench {
         let cgroups = Arc::new(Cgroups::detect());
         let budget = RankBudget::unlimited();
-        Bench::open_with(new_dir(), Arc::new(open_dir()), cgroups, budget, hands, shim)
+        Bench::open_with(new_dir(), Arc::new(open_dir()), cgroups, budget, runner_tools, shim)
     }
 
     fn open(
@@ -69,9 +69,9 @@ impl Bench {
         files: Arc<tempfile::TempDir>,
         cgroups: Arc<Cgroups>,
         budget: Arc<RankBudget>,
-        hands: RunnerTools,
+        runner_tools: RunnerTools,
     ) -> Bench {
-        Bench::open_with(dir, files, cgroups, budget, hands, shim())
+        Bench::open_with(dir, files, cgroups, budget, runner_tools, shim())
     }
 
     pub(crate) fn open_with(
@@ -79,7 +79,7 @@ impl Bench {
         files: Arc<tempfile::TempDir>,
         cgroups: Arc<Cgroups>,
         budget: Arc<RankBudget>,
-        hands: RunnerTools,
+        runner_tools: RunnerTools,
         shim: ShimCommand,
     ) -> Bench {
         let config = RunnerConfig {
@@ -90,11 +90,11 @@ impl Bench {
             log_cap: 256 << 20,
             budget,
         };
-        let runner = Runner::open(config).unwrap().with_hands(hands.clone());
+        let runner = Runner::open(config).unwrap().with_tools(runner_tools.clone());
         Bench {
             dir,
             files,
-            hands,
+            runner_tools,
             runner,
             logs: vec![],
             seen: vec![],
@@ -106,9 +106,9 @@ impl Bench {
     /// Another agent on the same directory; the old one is simply gone.
     pub(crate) fn restarted(self) -> Bench {
         let (dir, cgroups) = (self.dir.clone(), self.cgroups.clone());
-        let (files, hands) = (self.files.clone(), self.hands.clone());
+        let (files, runner_tools) = (self.files.clone(), self.runner_tools.clone());
         drop(self);
-        Bench::open(dir, files, cgroups, RankBudget::unlimited(), hands)
+        Bench::open(dir, files, cgroups, RankBudget::unlimited(), runner_tools)
     }
 
     /// A one-rank order that works in the directory of files.

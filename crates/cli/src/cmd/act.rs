@@ -1,6 +1,6 @@
 //! `muster cancel|hold|release|requeue|checkpoint`.
 
-use super::several::Refusals;
+use super::bulk::Refusals;
 use clap::Args;
 use muster_api::Job;
 use muster_client::{Client, JobAction};

@@ -1,6 +1,6 @@
 //! `muster alerts`: what somebody is notified of.
 
-use super::several::Refusals;
+use super::bulk::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{Alert, AlertsQuery};
 use muster_model::units::Time;

@@ -156,7 +156,7 @@ fn steps(actions: &[Action]) -> String {
 
 /// The runbook that serves it.
 fn book(code: &str) -> String {
-    match muster_runbook::shelf::for_mode(code) {
+    match muster_runbook::builtin::for_mode(code) {
         Some(b) => format!("[{}](runbooks/{}.md)", b.title, b.name),
         None => "no runbook yet".to_owned(),
     }
@@ -189,10 +189,10 @@ mod tests {
     #[test]
     fn every_failure_mode_has_a_runbook_and_every_runbook_names_modes_that_exist() {
         for m in MODES {
-            let book = muster_runbook::shelf::for_mode(m.code);
+            let book = muster_runbook::builtin::for_mode(m.code);
             assert!(book.is_some(), "no runbook in docs/runbooks serves {}", m.code);
         }
-        for b in muster_runbook::shelf::books() {
+        for b in muster_runbook::builtin::books() {
             for m in &b.modes {
                 assert!(
                     muster_health::modes::mode(m).is_some(),

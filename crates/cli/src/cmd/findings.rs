@@ -1,6 +1,6 @@
 //! `muster findings`: what was found to be wrong.
 
-use super::several::Refusals;
+use super::bulk::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{Finding, FindingsQuery, Remediation};
 use muster_model::finding::Severity;
@@ -231,7 +231,7 @@ fn text(f: &Finding, chosen: Option<&Remediation>, now: Time, on: bool) -> Strin
         // What is being done already is not advised again.
         let next = chosen.filter(|_| f.is_open()).and_then(|r| to_do(r, now));
         out.text(next.as_deref().unwrap_or(m.runbook));
-        if let Some(book) = muster_runbook::shelf::for_mode(m.code) {
+        if let Some(book) = muster_runbook::builtin::for_mode(m.code) {
             out.text(&format!("`muster runbook run {}` goes through it step by step", book.name));
         }
     }

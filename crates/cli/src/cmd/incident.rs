@@ -209,7 +209,7 @@ fn text(i: &Incident, now: Time, on: bool) -> String {
     if let Some(m) = muster_health::modes::mode(&i.kind) {
         f.section("What to do", on);
         f.text(m.runbook);
-        if let Some(book) = muster_runbook::shelf::for_mode(m.code) {
+        if let Some(book) = muster_runbook::builtin::for_mode(m.code) {
             f.text(&format!("`muster runbook show {}` says it step by step", book.name));
         }
     }

@@ -4,7 +4,7 @@ mod inject;
 mod mig;
 pub(crate) mod qualify;
 
-use super::several::Refusals;
+use super::bulk::Refusals;
 use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{CordonRequest, DrainRequest, ExcludeRequest, MarkRequest, Node};
 use muster_client::{Client, ClientError};

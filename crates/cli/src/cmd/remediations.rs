@@ -1,6 +1,6 @@
 //! `muster remediations`: what is done about findings.
 
-use super::several::Refusals;
+use super::bulk::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{
     Finding, FindingsQuery, Remediation, RemediationDryRun, RemediationDryRunReport,

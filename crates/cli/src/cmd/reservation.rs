@@ -1,6 +1,6 @@
 //! `muster reservation`: windows in which nodes belong to somebody, or to nobody.
 
-use super::several::Refusals;
+use super::bulk::Refusals;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use muster_api::{Reservation, ReservationList, SetReservation, Timestamp};
 use muster_client::Client;

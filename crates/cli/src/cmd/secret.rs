@@ -88,7 +88,7 @@ fn read_value(name: &str) -> Result<String, Fail> {
     let mut text = String::new();
     if stdin.is_terminal() {
         eprint!("Value of {name}: ");
-        let quiet = Quiet::new();
+        let quiet = EchoOff::new();
         let read = stdin.read_line(&mut text);
         drop(quiet);
         output::note("");
@@ -105,23 +105,23 @@ fn read_value(name: &str) -> Result<String, Fail> {
 }
 
 /// The terminal shows nothing of what is typed while this lives.
-struct Quiet(Option<rustix::termios::Termios>);
+struct EchoOff(Option<rustix::termios::Termios>);
 
-impl Quiet {
-    fn new() -> Quiet {
+impl EchoOff {
+    fn new() -> EchoOff {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
         let stdin = std::io::stdin();
-        let Ok(before) = tcgetattr(&stdin) else { return Quiet(None) };
+        let Ok(before) = tcgetattr(&stdin) else { return EchoOff(None) };
         let mut silent = before.clone();
         silent.local_modes.remove(LocalModes::ECHO);
         match tcsetattr(&stdin, OptionalActions::Now, &silent) {
-            Ok(()) => Quiet(Some(before)),
-            Err(_) => Quiet(None),
+            Ok(()) => EchoOff(Some(before)),
+            Err(_) => EchoOff(None),
         }
     }
 }
 
-impl Drop for Quiet {
+impl Drop for EchoOff {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             let _ = rustix::termios::tcsetattr(

@@ -1,7 +1,7 @@
 //! `muster silence`: times in which some alerts are not told.
 
+use super::bulk::Refusals;
 use super::reservation::start;
-use super::several::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{SetSilence, Silence};
 use muster_model::alert::{Matcher, Urgency};

@@ -1,6 +1,6 @@
 //! `muster slo`: objectives and their error budgets.
 
-use super::several::Refusals;
+use super::bulk::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{BurnRate, FiringRule, Slo, SloList};
 use muster_model::units::Span;

@@ -1,6 +1,6 @@
 //! `muster update`: what changes about jobs that wait or run.
 
-use super::several::Refusals;
+use super::bulk::Refusals;
 use clap::{ArgGroup, Args};
 use muster_api::UpdateJob;
 use muster_model::spec::JobSpec;

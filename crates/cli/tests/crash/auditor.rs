@@ -65,7 +65,7 @@ fn database(url: &str) -> Result<(Head, Vec<Row>), postgres::Error> {
 
 /// Goes through the log and says what must not be in it.
 pub(crate) fn check(head: Head, rows: &[Row], acked: &[Submitted]) -> Result<(), String> {
-    let mut books = Books::default();
+    let mut books = JobAudit::default();
     if head.base != 0 {
         books.problem(0, format!("the log begins after {}: nothing was archived", head.base));
     }
@@ -105,7 +105,7 @@ struct Job {
 
 /// Everything that the log says about jobs, entered record by record.
 #[derive(Debug, Default)]
-struct Books {
+struct JobAudit {
     jobs: BTreeMap<u64, Job>,
     names: BTreeSet<String>,
     /// Keys of requests, and the record that carries each.
@@ -124,7 +124,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-impl Books {
+impl JobAudit {
     fn problem(&mut self, seq: i64, what: impl std::fmt::Display) {
         self.problems.push(format!("auditor, record {seq}: {what}"));
     }

@@ -3,8 +3,8 @@
 use crate::Engine;
 use crate::lookup::{check_version, no_job, task};
 use crate::state::State;
+use crate::state::dependencies::Depends;
 use crate::state::index::spec_demand;
-use crate::state::waits::Depends;
 use muster_model::command::{Answer, Refusal, RefusalCode, Request, user_of};
 use muster_model::event::Event;
 use muster_model::hold::{HeldBy, Hold};

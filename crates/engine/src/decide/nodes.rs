@@ -2,8 +2,8 @@
 
 use crate::Engine;
 use crate::apply::fine;
-use crate::greeting::{Greeting, ReportedAttemptState, standing};
 use crate::lookup::{find, find_versioned};
+use crate::node_hello::{NodeHello, ReportedAttemptState, standing};
 use crate::qualify;
 use crate::state::State;
 use muster_lifecycle::Step;
@@ -205,7 +205,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     // Once held after a restored backup, only an operator's word lets it go.
     let protected = *ahead || n.protected;
     let seen: BTreeMap<AttemptKey, &Observed> = observed.iter().map(|(k, o)| (*k, o)).collect();
-    let greeting = Greeting { node, boot, address, host, place, inventory, observed };
+    let greeting = NodeHello { node, boot, address, host, place, inventory, observed };
     let orphans = greeting.orphans(&e.state);
     let same = n.reachable && n.protected == protected && greeting.is_known(&n, &orphans);
     if !same {

@@ -1,7 +1,7 @@
 //! Commands about projects, tokens and secrets.
 
 use crate::Engine;
-use crate::state::over;
+use crate::state::ended_names;
 use muster_model::command::{Answer, Command, Refusal, RefusalCode};
 use muster_model::event::Event;
 use muster_model::names::{Label, ProjectName};
@@ -45,7 +45,7 @@ pub(super) fn revoke(e: &mut Engine, id: &str) -> Result<Answer, Refusal> {
     if !e.state.tokens.contains_key(id) {
         let named = |t: &Token| t.name.as_str() == id;
         // Whoever repeats it has what they want. A name that another token has now names that one.
-        if e.state.is_over(&over::token(id)) && !e.state.tokens.values().any(named) {
+        if e.state.is_over(&ended_names::token(id)) && !e.state.tokens.values().any(named) {
             return Ok(Answer::Done);
         }
         return Err(Refusal::new(RefusalCode::NotFound, format!("there is no token {id}"))

@@ -11,19 +11,19 @@ pub(super) const STEPS_KEPT: usize = 200;
 
 impl State {
     pub(crate) fn apply_runbook(&mut self, r: &Record) {
-        let shelf = &mut self.runbooks;
+        let runbooks = &mut self.runbooks;
         match &r.event {
             Event::RunbookSet { name, text } => {
                 let (text, by, version) = (text.clone(), r.actor.clone(), r.seq.0);
                 let book = SiteRunbook { text, by, at: r.at, version };
-                shelf.books.insert(name.clone(), Arc::new(book));
+                runbooks.books.insert(name.clone(), Arc::new(book));
             }
             Event::RunbookDeleted { name } => {
-                shelf.books.remove(name);
+                runbooks.books.remove(name);
             }
             Event::RunbookStarted { run } => {
-                shelf.live.insert(run.id);
-                shelf.runs.insert(run.id, Arc::new((**run).clone()));
+                runbooks.live.insert(run.id);
+                runbooks.runs.insert(run.id, Arc::new((**run).clone()));
             }
             Event::RunbookStepDone { run, done, next, until, took, .. } => {
                 if let Some(node) = took {
@@ -32,7 +32,7 @@ impl State {
                     a.taken.push_back((r.at, node.clone()));
                 }
                 let at = r.at;
-                change(&mut shelf.runs, *run, |x| {
+                change(&mut runbooks.runs, *run, |x| {
                     if x.done.len() < STEPS_KEPT {
                         x.done.push(StepDone { at, ..(**done).clone() });
                     }
@@ -40,18 +40,18 @@ impl State {
                 });
             }
             Event::RunbookWaits { run, why } => {
-                change(&mut shelf.runs, *run, |x| x.waits = Some(why.clone()));
+                change(&mut runbooks.runs, *run, |x| x.waits = Some(why.clone()));
             }
             Event::RunbookEnded { run, outcome, why, .. } => {
                 let end = RunEnd { at: r.at, outcome: *outcome, why: why.clone() };
-                shelf.live.remove(run);
-                change(&mut shelf.runs, *run, |x| {
+                runbooks.live.remove(run);
+                change(&mut runbooks.runs, *run, |x| {
                     (x.ended, x.until, x.waits) = (Some(end), None, None);
                 });
-                while shelf.runs.len() > shelf.live.len() + RUNS_KEPT {
-                    let old = shelf.runs.keys().find(|id| !shelf.live.contains(id)).copied();
+                while runbooks.runs.len() > runbooks.live.len() + RUNS_KEPT {
+                    let old = runbooks.runs.keys().find(|id| !runbooks.live.contains(id)).copied();
                     let Some(old) = old else { break };
-                    shelf.runs.remove(&old);
+                    runbooks.runs.remove(&old);
                 }
             }
             _ => {}

@@ -79,12 +79,12 @@ fn set(e: &mut Engine, name: &str, text: &Arc<str>) -> Result<(), Refusal> {
             .field("name")
             .hint("the name in its front matter counts"));
     }
-    let shelf = &e.state.runbooks;
-    if shelf.books.len() >= BOOKS_MAX && !shelf.books.contains_key(name) {
+    let runbooks = &e.state.runbooks;
+    if runbooks.books.len() >= BOOKS_MAX && !runbooks.books.contains_key(name) {
         return Err(conflict(&format!("there are {BOOKS_MAX} runbooks of the site's own already"))
             .hint("delete one with `muster runbook delete`"));
     }
-    if shelf.text(name).is_some_and(|(old, _)| *old == **text) {
+    if runbooks.text(name).is_some_and(|(old, _)| *old == **text) {
         return Ok(());
     }
     e.emit(None, Event::RunbookSet { name: name.to_owned(), text: text.clone() });
@@ -98,8 +98,8 @@ pub(super) fn open(
     name: &str,
     vars: &BTreeMap<String, String>,
 ) -> Result<(ParsedRunbook, Arc<str>, Option<u64>), Refusal> {
-    let shelf = &e.state.runbooks;
-    let found = shelf.find(name).and_then(|n| Some((shelf.text(&n)?, n)));
+    let runbooks = &e.state.runbooks;
+    let found = runbooks.find(name).and_then(|n| Some((runbooks.text(&n)?, n)));
     let ((text, version), name) = found.ok_or_else(|| no_book(name))?;
     let book = read(&name, &text)?;
     let (missing, strange) = book.check_vars(vars);

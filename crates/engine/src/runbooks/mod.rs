@@ -3,13 +3,13 @@
 
 mod act;
 mod apply;
+mod current_step;
 mod decide;
-mod here;
 mod observe;
 mod rehearse;
 mod step;
 
-pub use here::current_step;
+pub use current_step::current_step;
 pub use rehearse::rehearse;
 
 use muster_model::command::{Refusal, RefusalCode};

@@ -1,6 +1,6 @@
 //! Folds records about objectives and alerts in, and shows every record to the book that counts.
 
-use crate::state::{ExternalCondition, State, over};
+use crate::state::{ExternalCondition, State, ended_names};
 use muster_model::alert::{AlertState, Escalated};
 use muster_model::event::{Event, Record};
 use muster_slo::Notification;
@@ -41,7 +41,7 @@ impl State {
             }
             Event::SilenceEnded { name, .. } => {
                 slo.silences.remove(name);
-                self.note_over(over::silence(name));
+                self.note_over(ended_names::silence(name));
             }
             Event::CountsReported { counts } => {
                 counts.iter().for_each(|c| slo.book.counted(r.at, c));

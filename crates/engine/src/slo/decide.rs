@@ -1,7 +1,7 @@
 //! Commands about objectives, alerts and who is told.
 
 use crate::Engine;
-use crate::state::over;
+use crate::state::ended_names;
 use muster_model::alert::{Acknowledgement, Alert, AlertState, Escalated, ROUTING_MAX, Silence};
 use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::CertificateEnd;
@@ -31,7 +31,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::SetSilence { silence } => set_silence(e, req, silence),
         Command::EndSilence { name } => {
             if !e.state.slo.silences.contains_key(name) {
-                if e.state.is_over(&over::silence(name)) {
+                if e.state.is_over(&ended_names::silence(name)) {
                     return Ok(Answer::Done);
                 }
                 return Err(not_found(format!("there is no silence {name}"))

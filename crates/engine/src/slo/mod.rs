@@ -7,7 +7,7 @@ mod affected;
 mod apply;
 mod conditions;
 mod decide;
-mod look;
+mod evaluate;
 mod under;
 mod watch;
 

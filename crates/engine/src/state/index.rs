@@ -4,10 +4,10 @@
 use super::State;
 use super::accounts::Accounts;
 use super::backlog::Backlog;
+use super::dependencies::{DependencyIndex, Depends};
 use super::ended::EndedJobs;
 use super::payloads::StoredPayloads;
 use super::saves::CheckpointDirs;
-use super::waits::{DependencyIndex, Depends};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Basis, Job, JobState, PastAttempt, SlotState, Stop, StopReason, Verdict};
 use muster_model::names::NodeName;

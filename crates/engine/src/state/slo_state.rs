@@ -10,7 +10,7 @@ use muster_model::node::Node;
 use muster_model::slo::{Objective, Objectives};
 use muster_model::units::Time;
 use muster_slo::budget::{Counts, Status, last_judged, status_judged};
-use muster_slo::{Facts, Ledger, NotificationDesk, SliCounter, defaults};
+use muster_slo::{Facts, Ledger, NotificationState, SliCounter, defaults};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct SloState {
     /// Alerts by id: all that are open, and those that were lately.
     pub alerts: BTreeMap<String, Alert>,
     /// What was told to whom.
-    pub desk: NotificationDesk,
+    pub desk: NotificationState,
     /// What was told from outside, by key.
     pub outside: BTreeMap<String, ExternalCondition>,
     /// When certificates end.
@@ -64,7 +64,7 @@ impl Default for SloState {
             routing_at: Seq(0),
             silences: BTreeMap::new(),
             alerts: BTreeMap::new(),
-            desk: NotificationDesk::default(),
+            desk: NotificationState::default(),
             outside: BTreeMap::new(),
             certificates: BTreeMap::new(),
             book: SliCounter::default(),

@@ -20,7 +20,7 @@ use muster_model::topology::{Location, Topology};
 use muster_model::units::{Bytes, Span, Time};
 use std::sync::Arc;
 
-pub(crate) struct World {
+pub(crate) struct TestSite {
     pub(crate) engine: Engine,
     pub(crate) now: Time,
     pub(crate) log: Vec<Record>,
@@ -65,9 +65,9 @@ pub(crate) fn topology(nodes: usize) -> Topology {
     Topology { nodes: (0..nodes).map(|i| (node(i), place(i))).collect() }
 }
 
-impl World {
-    pub(crate) fn new(nodes: usize, gpus: u32) -> World {
-        let mut w = World::empty();
+impl TestSite {
+    pub(crate) fn new(nodes: usize, gpus: u32) -> TestSite {
+        let mut w = TestSite::empty();
         w.ok(Command::SetTopology { topology: Arc::new(topology(nodes)) });
         for i in 0..nodes {
             let (node, machine) = (node(i), format!("m{i}"));
@@ -84,9 +84,9 @@ impl World {
         w
     }
 
-    pub(crate) fn empty() -> World {
+    pub(crate) fn empty() -> TestSite {
         let engine = Engine::new(State::default(), Policy::default());
-        let mut w = World { engine, now: Time(1_000_000), log: Vec::new() };
+        let mut w = TestSite { engine, now: Time(1_000_000), log: Vec::new() };
         w.ok(Command::CreateSite { site: "test".into() });
         w.ok(Command::CreateToken {
             id: "t".into(),

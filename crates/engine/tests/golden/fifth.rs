@@ -1,6 +1,6 @@
 //! Runbooks and what people write about incidents.
 
-use crate::common::{World, node};
+use crate::common::{TestSite, node};
 use muster_engine::State;
 use muster_model::command::{Answer, Command};
 use muster_model::runbook::StepAnswer;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A life with everything of it.
-pub(crate) fn live() -> World {
-    let mut w = World::new(32, 8);
-    let text = muster_runbook::shelf::text("lemon").unwrap().replace("fleet on-call", "us");
+pub(crate) fn live() -> TestSite {
+    let mut w = TestSite::new(32, 8);
+    let text = muster_runbook::builtin::text("lemon").unwrap().replace("fleet on-call", "us");
     w.ok(Command::SetRunbook { name: "lemon".into(), text: Arc::from(text) });
     w.ok(Command::DeleteRunbook { name: "lemon".into() });
     let vars = BTreeMap::from([("node".to_owned(), node(1).to_string())]);

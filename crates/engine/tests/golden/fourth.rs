@@ -1,6 +1,6 @@
 //! What the fourth version's log holds beside the third one's: findings and what follows from them.
 
-use crate::common::{World, connected, crash, fault, gang, inventory, node, report};
+use crate::common::{TestSite, connected, crash, fault, gang, inventory, node, report};
 use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
@@ -14,29 +14,29 @@ use muster_model::remediation::{Action, RemediationStep, Rule};
 use muster_model::units::Span;
 use serde_json::json;
 
-fn join(w: &mut World, i: usize, boot: &str) {
+fn join(w: &mut TestSite, i: usize, boot: &str) {
     let mut all = inventory(8);
     all.can.insert("qualify".into());
     w.ok(connected(i, boot, all, Vec::new()));
 }
 
-fn remediation(w: &World, n: &NodeName) -> u64 {
+fn remediation(w: &TestSite, n: &NodeName) -> u64 {
     w.engine.state().health.remediations_of(n).max_by_key(|r| (r.action, r.id)).unwrap().id
 }
 
-fn pass_test(w: &mut World, n: &NodeName) {
+fn pass_test(w: &mut TestSite, n: &NodeName) {
     let id = w.engine.state().nodes[n].qualifying.unwrap().id;
     w.ok(Command::QualificationDone { node: n.clone(), id, report: report(Outcome::Passed, 700) });
 }
 
-fn see(w: &mut World, kind: &str, entity: Entity, severity: Severity) {
+fn see(w: &mut TestSite, kind: &str, entity: Entity, severity: Severity) {
     let f = ObservedFinding::new(kind, entity, severity, w.now).because("seen by a test");
     w.ok(Command::FindingsSeen { findings: vec![f] });
 }
 
 /// A life with everything that version knows.
-pub(crate) fn live() -> World {
-    let mut w = World::new(32, 8);
+pub(crate) fn live() -> TestSite {
+    let mut w = TestSite::new(32, 8);
     for i in 0..32 {
         join(&mut w, i, "boot");
     }

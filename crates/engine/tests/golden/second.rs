@@ -1,7 +1,7 @@
 //! What the second version's log holds beside the first one's: the kinds of event that came with
 //! reserved starts, quotas, reservations, sizes and moves.
 
-use crate::common::{World, checkpoints, gang, limited, node};
+use crate::common::{TestSite, checkpoints, gang, limited, node};
 use muster_engine::State;
 use muster_model::command::{Command, Observed};
 use muster_model::ids::{AttemptKey, JobId};
@@ -12,8 +12,8 @@ use muster_model::units::Span;
 use serde_json::json;
 
 /// Everything that still runs or waits is over.
-fn clear(w: &mut World) {
-    let open = |w: &World| -> Vec<JobId> {
+fn clear(w: &mut TestSite) {
+    let open = |w: &TestSite| -> Vec<JobId> {
         w.engine.state().jobs.values().filter(|j| !j.state.is_final()).map(|j| j.id).collect()
     };
     for id in open(w) {
@@ -36,7 +36,7 @@ fn low(spec: JobSpec) -> JobSpec {
 }
 
 /// Goes on from the first version's life.
-pub(crate) fn live(w: &mut World) {
+pub(crate) fn live(w: &mut TestSite) {
     clear(w);
     let key = AttemptKey { job: JobId(999), attempt: 1 };
     let observed = Observed::Ended(SlotEnd::Stopped);
@@ -71,7 +71,7 @@ fn spread() -> muster_model::spec::TopologySpec {
     muster_model::spec::TopologySpec { spread: Some(Spread::Rack), ..Default::default() }
 }
 
-fn reserved_starts(w: &mut World) {
+fn reserved_starts(w: &mut TestSite) {
     w.run(limited(3, 8, 60));
     let waits = w.submit(limited(4, 8, 60));
     w.ok(Command::UpdateJob {
@@ -82,7 +82,7 @@ fn reserved_starts(w: &mut World) {
     clear(w);
 }
 
-fn preemption(w: &mut World) {
+fn preemption(w: &mut TestSite) {
     let a = w.run(low(gang(2, 8)));
     let b = w.run(low(gang(2, 8)));
     w.pass(Span::mins(10));
@@ -97,7 +97,7 @@ fn preemption(w: &mut World) {
     clear(w);
 }
 
-fn sizes(w: &mut World) {
+fn sizes(w: &mut TestSite) {
     let elastic = Some(Elastic { min_nodes: 1, max_nodes: 4 });
     let id = w.run(JobSpec { elastic, ..low(gang(2, 8)) });
     w.sleep(Span::secs(630));
@@ -112,7 +112,7 @@ fn sizes(w: &mut World) {
     w.connect(i, 8, "b3", Vec::new());
 }
 
-fn idle(w: &mut World) {
+fn idle(w: &mut TestSite) {
     let id = w.run(gang(1, 8));
     let (n, key, since) = (w.nodes_of(id)[0].clone(), w.key(id), Some(w.now));
     w.pass(Span::mins(6));
@@ -122,7 +122,7 @@ fn idle(w: &mut World) {
     w.stopped(id);
 }
 
-fn moves(w: &mut World) {
+fn moves(w: &mut TestSite) {
     w.policy(|p| p.defrag.enabled = true);
     let halves: Vec<JobId> = (0..8).map(|_| w.run(low(gang(1, 4)))).collect();
     for pair in halves.chunks(2) {
@@ -134,8 +134,8 @@ fn moves(w: &mut World) {
     clear(w);
 }
 
-fn reservations(w: &mut World) {
-    let window = |w: &World, name: &str| {
+fn reservations(w: &mut TestSite) {
+    let window = |w: &TestSite, name: &str| {
         json!({
             "name": name, "projects": ["research"], "over": {"gpus": {"count": 8}},
             "start": (w.now + Span::mins(30)).0, "length": "1h", "every": "1d", "lend": true,

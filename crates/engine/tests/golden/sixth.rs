@@ -1,6 +1,6 @@
 //! Objectives, alerts and who is told.
 
-use crate::common::World;
+use crate::common::TestSite;
 use muster_engine::{Engine, Policy, State};
 use muster_model::alert::{Matcher, Routing, Silence};
 use muster_model::clock::ClockStep;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A life with everything of it.
-pub(crate) fn live() -> World {
-    let mut w = World::new(2, 8);
+pub(crate) fn live() -> TestSite {
+    let mut w = TestSite::new(2, 8);
     let policy = || Policy { objectives: true, ..Policy::default() };
     w.engine = Engine::new(w.engine.state().clone(), policy());
     w.pass(Span::secs(1));
@@ -86,7 +86,7 @@ pub(crate) fn live() -> World {
 }
 
 /// The network between the nodes of a gang is measured before it starts: it is slow.
-fn preflight(w: &mut World) {
+fn preflight(w: &mut TestSite) {
     w.policy(|p| p.fabric.preflight_nodes = 2);
     let id = w.gang(2, 1);
     let report = PreflightReport::Slow { nodes: w.nodes_of(id) };
@@ -97,7 +97,7 @@ fn preflight(w: &mut World) {
 }
 
 /// Tells all that is owed now, as a server would.
-fn deliver(w: &mut World) {
+fn deliver(w: &mut TestSite) {
     loop {
         let slo = &w.engine.state().slo;
         let Some(letter) = slo.desk.due(w.now, &slo.alerts, &slo.routing).into_iter().next() else {

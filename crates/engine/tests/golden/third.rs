@@ -1,7 +1,7 @@
 //! What the third version's log holds beside the second one's: faults that nodes told of, and tests
 //! of nodes.
 
-use crate::common::{World, connected, fault, gang, inventory, node, report};
+use crate::common::{TestSite, connected, fault, gang, inventory, node, report};
 use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::qualification::{Level, Outcome};
@@ -9,7 +9,7 @@ use muster_model::units::Span;
 use serde_json::json;
 
 /// Goes on from the second version's life, with two nodes that can be tested.
-pub(crate) fn live(w: &mut World) {
+pub(crate) fn live(w: &mut TestSite) {
     let job = w.run(gang(1, 1));
     let (home, key) = (w.nodes_of(job)[0].clone(), w.key(job));
     let mut own = fault("xid-31", 0);
@@ -42,7 +42,7 @@ pub(crate) fn live(w: &mut World) {
     w.ok(Command::Qualify { node: node(7), level: Level::Full });
 }
 
-fn join(w: &mut World, i: usize) {
+fn join(w: &mut TestSite, i: usize) {
     let mut all = inventory(8);
     all.can.insert("qualify".into());
     w.ok(connected(i, "boot", all, Vec::new()));

@@ -7,20 +7,20 @@ use muster_model::placement::GpuSet;
 use muster_model::qualification::Level;
 use muster_model::units::Span;
 
-fn open_on(w: &World, n: &NodeName) -> Vec<String> {
+fn open_on(w: &TestSite, n: &NodeName) -> Vec<String> {
     w.engine.state().health.open_on(n).map(|f| f.seen.kind.clone()).collect()
 }
 
 /// A node with 8 GPUs that can be tested, without the third or with it.
-fn has(w: &mut World, all: bool) {
+fn has(w: &mut TestSite, all: bool) {
     let can = ["qualify", "reset", "reboot"].map(String::from).into();
     let mut told = Inventory { can, ..inventory(8) };
     told.gpus.retain(|g| all || g.index != 3);
-    tells(w, 1, "boot", told, Vec::new());
+    report_inventory(w, 1, "boot", told, Vec::new());
 }
 
 /// GPU 3 fell off the bus, and what was to be done about it was denied.
-fn off_the_bus() -> (World, NodeName) {
+fn off_the_bus() -> (TestSite, NodeName) {
     let mut w = able(8);
     let n = node(1);
     xid79(&mut w, &n);
@@ -31,7 +31,7 @@ fn off_the_bus() -> (World, NodeName) {
     (w, n)
 }
 
-fn returned(w: &mut World, n: &NodeName) {
+fn returned(w: &mut TestSite, n: &NodeName) {
     w.ok(Command::ReturnUntested { node: n.clone(), reason: "test".into() });
     assert_eq!((of(w, n).stage, open_on(w, n)), (Stage::Ready, Vec::new()));
 }

@@ -36,7 +36,7 @@ fn a_lost_leaf_is_one_incident_and_its_nodes_are_left_alone() {
 }
 
 /// A job under which nodes lose a GPU one after another, three times.
-fn nodes_die_under_a_job(w: &mut World) -> JobId {
+fn nodes_die_under_a_job(w: &mut TestSite) -> JobId {
     let mut spec = gang(1, 8);
     spec.retries.infrastructure = 20;
     let job = w.run(spec);
@@ -45,7 +45,7 @@ fn nodes_die_under_a_job(w: &mut World) -> JobId {
         let n = w.nodes_of(job)[0].clone();
         let mut f = fault("xid-79", 0);
         f.at = w.now;
-        tell(w, &n, f);
+        report_fault(w, &n, f);
         // A limit may hold the node; an operator lets it go.
         if let Some(r) = remediation(w, &n).filter(|r| r.step == RemediationStep::Proposed) {
             w.ok(Command::ApproveRemediation { id: r.id });
@@ -59,7 +59,7 @@ fn nodes_die_under_a_job(w: &mut World) -> JobId {
     job
 }
 
-fn is_suspected(w: &World, job: JobId) -> (bool, bool) {
+fn is_suspected(w: &TestSite, job: JobId) -> (bool, bool) {
     let held = w.job(job).held.as_ref().is_some_and(|h| h.by == HeldBy::Suspicion);
     (held, w.engine.state().health.open_of(&Entity::Job(job), "node-killer").is_some())
 }
@@ -74,7 +74,7 @@ fn a_job_under_which_nodes_die_one_after_another_is_held() {
 }
 
 /// All nodes have a driver of which an incident says that it is bad.
-fn open_incident_of_the_driver(w: &mut World, other: usize) {
+fn open_incident_of_the_driver(w: &mut TestSite, other: usize) {
     see(w, "gpu-off-bus", Entity::Gpu(node(other), 3), Severity::Critical);
     let on = Entity::Gpu(node(other), 3);
     let f = w.engine.state().health.open_of(&on, "gpu-off-bus").expect("a finding").id;
@@ -99,12 +99,18 @@ fn open_incident_of_the_driver(w: &mut World, other: usize) {
     w.sleep(Span::secs(3));
 }
 
-fn with_the_driver(nodes: usize) -> World {
+fn with_the_driver(nodes: usize) -> TestSite {
     let mut w = able(nodes);
     for i in 0..nodes {
         let can = ["qualify", "reset", "reboot"].map(String::from).into();
         let versions = [("driver".to_string(), "580.105.08".to_string())].into();
-        tells(&mut w, i, "boot", Inventory { can, versions, ..inventory(8) }, Vec::new());
+        report_inventory(
+            &mut w,
+            i,
+            "boot",
+            Inventory { can, versions, ..inventory(8) },
+            Vec::new(),
+        );
     }
     w
 }
@@ -139,7 +145,7 @@ fn nodes_that_fail_for_a_known_cause_are_not_counted_against_a_job() {
 }
 
 /// A job that crashed until its template's breaker held it.
-fn crash_loop(name: Option<&str>) -> (World, JobId) {
+fn crash_loop(name: Option<&str>) -> (TestSite, JobId) {
     let mut w = able(8);
     let mut spec = gang(1, 8);
     spec.name = name.map(|n| n.parse().unwrap());
@@ -180,7 +186,7 @@ fn agents_that_are_started_again_make_no_crash_loop_of_their_job() {
 
 #[test]
 fn a_crash_loop_is_over_when_its_job_is_cancelled() {
-    let open = |w: &World| {
+    let open = |w: &TestSite| {
         let book = &w.engine.state().health;
         let found = book.open().any(|f| f.seen.kind == "crash-loop");
         (found, book.breakers.values().any(|b| b.state != BreakerState::Closed))
@@ -232,7 +238,7 @@ fn a_node_that_is_moved_elsewhere_leaves_its_breaker_behind() {
 }
 
 /// Four unhealthy nodes of a leaf, two of which the leaf's breaker keeps work from.
-fn unhealthy_leaf() -> (World, Entity) {
+fn unhealthy_leaf() -> (TestSite, Entity) {
     let mut w = able(32);
     for i in [8, 9, 12, 13] {
         xid79(&mut w, &node(i));
@@ -268,7 +274,7 @@ fn unhealthy_nodes_are_looked_after_when_a_wider_cause_may_not_be_shut() {
         w.lose(&node(i));
     }
     w.sleep(Span::secs(5));
-    let open = |w: &World| {
+    let open = |w: &TestSite| {
         let all = w.engine.state().health.breakers.values();
         all.filter(|b| b.state != BreakerState::Closed).count()
     };
@@ -304,7 +310,7 @@ fn findings_beyond_those_that_are_listed_count_once() {
     }
     w.ok(Command::FindingsSeen { findings });
     w.pass(Span::secs(2));
-    let count = |w: &World| {
+    let count = |w: &TestSite| {
         let all: Vec<_> = w.engine.state().health.open_incidents().cloned().collect();
         assert_eq!(all.len(), 1, "{:?}", all.iter().map(|i| &i.summary).collect::<Vec<_>>());
         all[0].count
@@ -322,15 +328,21 @@ fn an_incident_of_which_nothing_is_left_but_what_a_wider_one_has_is_part_of_that
     for i in [0, 8, 9] {
         let can = ["qualify", "reset", "reboot"].map(String::from).into();
         let versions = [("bios".to_string(), "2".to_string())].into();
-        tells(&mut w, i, "boot", Inventory { can, versions, ..inventory(8) }, Vec::new());
+        report_inventory(
+            &mut w,
+            i,
+            "boot",
+            Inventory { can, versions, ..inventory(8) },
+            Vec::new(),
+        );
     }
-    let hot = |w: &mut World, i| see(w, "thermal", Entity::Node(node(i)), Severity::Degraded);
+    let hot = |w: &mut TestSite, i| see(w, "thermal", Entity::Node(node(i)), Severity::Degraded);
     hot(&mut w, 0);
     w.pass(Span::mins(20));
     hot(&mut w, 8);
     hot(&mut w, 9);
     w.pass(Span::secs(2));
-    let of_version = |w: &World| {
+    let of_version = |w: &TestSite| {
         let mut all = w.engine.state().health.open_incidents();
         all.any(|i| matches!(i.cause, Entity::Version(..)))
     };

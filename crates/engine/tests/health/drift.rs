@@ -6,19 +6,19 @@ use muster_model::finding::Finding;
 use muster_model::units::Span;
 
 /// A node tells which driver it has.
-fn driver(w: &mut World, i: usize, version: &str) {
+fn driver(w: &mut TestSite, i: usize, version: &str) {
     let mut inventory = inventory(8);
     inventory.versions = [("driver".to_owned(), version.to_owned())].into();
-    tells(w, i, "boot", inventory, Vec::new());
+    report_inventory(w, i, "boot", inventory, Vec::new());
 }
 
-fn open(w: &World) -> Vec<Arc<Finding>> {
+fn open(w: &TestSite) -> Vec<Arc<Finding>> {
     w.engine.state().health.open().filter(|f| f.seen.kind == "config-drift").cloned().collect()
 }
 
 #[test]
 fn a_node_with_another_driver_is_remarked_on_and_left_alone() {
-    let mut w = World::new(6, 8);
+    let mut w = TestSite::new(6, 8);
     (0..6).for_each(|i| driver(&mut w, i, if i == 4 { "575.1" } else { "580.2" }));
     assert!(open(&w).is_empty(), "a fleet that joins is not judged half way");
     w.pass(Span::mins(2));
@@ -40,10 +40,10 @@ fn a_node_with_another_driver_is_remarked_on_and_left_alone() {
 
 #[test]
 fn how_many_differ_is_told_as_it_is_now() {
-    let mut w = World::new(12, 8);
+    let mut w = TestSite::new(12, 8);
     (0..12).for_each(|i| driver(&mut w, i, if i < 2 { "575.1" } else { "580.2" }));
     w.pass(Span::mins(2));
-    let first = |w: &World| open(w)[0].seen.evidence.clone();
+    let first = |w: &TestSite| open(w)[0].seen.evidence.clone();
     assert!(first(&w)[0].contains("on 2 nodes"), "{:?}", first(&w));
     driver(&mut w, 2, "575.1");
     w.pass(Span::mins(2));
@@ -54,7 +54,7 @@ fn how_many_differ_is_told_as_it_is_now() {
 
 #[test]
 fn a_rollout_is_no_drift_until_only_a_few_are_left_behind() {
-    let mut w = World::new(8, 8);
+    let mut w = TestSite::new(8, 8);
     (0..8).for_each(|i| driver(&mut w, i, "575.1"));
     w.pass(Span::mins(2));
     for i in 0..8 {

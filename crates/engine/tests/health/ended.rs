@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Every record of a life follows the rules that are about records.
-pub(super) fn no_odd_steps(w: &World) {
+pub(super) fn no_odd_steps(w: &TestSite) {
     let mut s = State::default();
     for r in &w.log {
         let odd = step_problems(&s, r);
@@ -71,10 +71,10 @@ fn a_node_that_told_of_the_end_and_falls_silent_later_did_not_cause_it() {
 
 #[test]
 fn a_gpu_that_an_attempt_did_not_hold_did_not_end_it() {
-    let hit = |w: &mut World, n: &NodeName, gpu: u32| {
+    let hit = |w: &mut TestSite, n: &NodeName, gpu: u32| {
         let mut f = fault("xid-79", gpu);
         f.at = w.now;
-        tell(w, n, f);
+        report_fault(w, n, f);
     };
     for restarted in [false, true] {
         let mut w = able(1);
@@ -180,7 +180,7 @@ fn a_fault_that_follows_within_the_window_is_the_cause_and_the_job_goes_on() {
 
 #[test]
 fn the_end_is_held_back_no_longer_than_the_window_and_only_where_it_matters() {
-    let state = |w: &World, job| w.job(job).state;
+    let state = |w: &TestSite, job| w.job(job).state;
     let mut w = able(4);
     let job = w.run(gang(1, 8));
     let n = w.nodes_of(job)[0].clone();
@@ -251,7 +251,7 @@ proptest! {
         detect_only_if(&mut w, steps.len().is_multiple_of(2));
         let mut ended: BTreeMap<JobId, (JobState, u32)> = BTreeMap::new();
         for (what, n, secs) in steps {
-            let of = |w: &World, s: JobState| {
+            let of = |w: &TestSite, s: JobState| {
                 let all = w.engine.state().jobs.values().filter(|j| j.state == s);
                 let all: Vec<JobId> = all.map(|j| j.id).collect();
                 all.get(usize::from(n) % all.len().max(1)).copied()
@@ -291,7 +291,7 @@ proptest! {
     }
 }
 
-fn detect_only_if(w: &mut World, yes: bool) {
+fn detect_only_if(w: &mut TestSite, yes: bool) {
     if yes {
         w.policy(|p| {
             p.remediations.modes.insert(Action::Drain, Mode::DetectOnly);

@@ -12,7 +12,7 @@ use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
 /// A job on a node of eight GPUs that has just ended with exit code 3.
-fn ending(w: &mut World) -> (JobId, NodeName) {
+fn ending(w: &mut TestSite) -> (JobId, NodeName) {
     let job = w.run(gang(1, 8));
     let n = w.nodes_of(job)[0].clone();
     w.pass(Span::secs(100));
@@ -21,7 +21,7 @@ fn ending(w: &mut World) -> (JobId, NodeName) {
     (job, n)
 }
 
-fn held_now(w: &World) -> (u32, u64) {
+fn held_now(w: &TestSite) -> (u32, u64) {
     let report = w.engine.state().quota_report(w.now);
     let all = report.accounts.iter().filter(|a| a.user.is_none());
     all.fold((0, 0), |sum, a| (sum.0 + a.running, sum.1 + a.used_milli))

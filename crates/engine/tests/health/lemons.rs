@@ -23,17 +23,17 @@ pub(super) fn rule(kind: &str, steps: &[Action]) -> Rule {
 }
 
 /// Lost nodes are only watched here, so that they are back for the next day.
-fn calm(nodes: usize) -> World {
+fn calm(nodes: usize) -> TestSite {
     let mut w = able(nodes);
     w.policy(|p| p.remediations.rules.push(rule("node-lost", &[Action::Watch])));
     w
 }
 
 /// A day of work on every node, at the end of which these fall under theirs and are back later.
-fn a_day(w: &mut World, lost: &[usize]) {
+fn a_day(w: &mut TestSite, lost: &[usize]) {
     let all = w.engine.state().nodes.len();
     let jobs: Vec<JobId> = (0..all).map(|_| w.submit(gang(1, 8))).collect();
-    let up = |w: &World| -> Vec<JobId> {
+    let up = |w: &TestSite| -> Vec<JobId> {
         jobs.iter().copied().filter(|j| w.job(*j).attempt.is_some()).collect()
     };
     for j in up(w) {
@@ -71,12 +71,12 @@ fn a_day(w: &mut World, lost: &[usize]) {
     }
 }
 
-fn lemons(w: &World) -> Vec<NodeName> {
+fn lemons(w: &TestSite) -> Vec<NodeName> {
     let open = w.engine.state().health.open().filter(|f| f.seen.kind == "lemon");
     open.filter_map(|f| f.seen.entity.node().cloned()).collect()
 }
 
-fn restart(w: &mut World) {
+fn restart(w: &mut TestSite) {
     let bytes = w.engine.state().to_bytes().unwrap();
     let state = State::from_bytes(SNAPSHOT_FORMAT, &bytes).unwrap();
     assert_eq!(state.digest(), w.engine.state().digest());

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Is it out of service? One that only gets no new work is not.
-fn gone(w: &World, n: &Node) -> bool {
+fn gone(w: &TestSite, n: &Node) -> bool {
     match n.stage {
         Stage::Suspect => !w.engine.state().health.is_stopped(n),
         Stage::Draining | Stage::Drained | Stage::Quarantined | Stage::Repairing => true,
@@ -17,17 +17,17 @@ fn gone(w: &World, n: &Node) -> bool {
     }
 }
 
-fn out(w: &World) -> usize {
+fn out(w: &TestSite) -> usize {
     w.engine.state().nodes.values().filter(|n| gone(w, n)).count()
 }
 
 /// Nodes that automation keeps new work from without having taken them.
-fn stopped(w: &World) -> usize {
+fn stopped(w: &TestSite) -> usize {
     let s = w.engine.state();
     s.nodes.values().filter(|n| s.health.is_stopped(n)).count()
 }
 
-fn taken(w: &World) -> Vec<NodeName> {
+fn taken(w: &TestSite) -> Vec<NodeName> {
     let all = &w.engine.state().health.automation.taken;
     all.iter().map(|(_, n)| n.clone()).collect()
 }
@@ -189,7 +189,7 @@ fn beyond_the_limit_unhealthy_nodes_are_avoided_and_somebody_is_paged() {
 
 #[test]
 fn a_node_takes_new_work_again_when_what_was_critical_is_over() {
-    let ends: [fn(&mut World, &NodeName); 3] = [
+    let ends: [fn(&mut TestSite, &NodeName); 3] = [
         |w, n| {
             let id = w.engine.state().health.open_on(n).next().unwrap().id;
             w.ok(Command::CloseFinding { id, reason: "false".into() });
@@ -220,7 +220,7 @@ fn a_node_takes_new_work_again_when_what_was_critical_is_over() {
 
 #[test]
 fn a_denial_alone_gives_no_new_work_to_a_node_with_a_critical_finding() {
-    let ends: [fn(&mut World, &NodeName); 3] = [
+    let ends: [fn(&mut TestSite, &NodeName); 3] = [
         |w, n| {
             let id = w.engine.state().health.open_on(n).next().unwrap().id;
             w.ok(Command::CloseFinding { id, reason: "false".into() });
@@ -413,7 +413,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn does(w: &mut World, op: &Op) {
+fn does(w: &mut TestSite, op: &Op) {
     let sev = [Severity::Info, Severity::Warning, Severity::Degraded, Severity::Critical];
     match op {
         Op::Find { node: i, gpu, kind, severity, sure } => {
@@ -428,7 +428,7 @@ fn does(w: &mut World, op: &Op) {
             f.over = true;
             w.ok(Command::FindingsSeen { findings: vec![f] });
         }
-        Op::Fault { node: i, gpu } => tell(w, &node(*i), fault("xid-79", *gpu)),
+        Op::Fault { node: i, gpu } => report_fault(w, &node(*i), fault("xid-79", *gpu)),
         Op::Lose(i) => w.lose(&node(*i)),
         Op::Back(i) => meet(w, *i, "boot-x"),
         Op::Test { node: i, pass } => {
@@ -460,7 +460,7 @@ fn does(w: &mut World, op: &Op) {
 }
 
 /// Does something critical ask for a node, while what is to be done waits?
-fn unhealthy(w: &World, n: &Node) -> bool {
+fn unhealthy(w: &TestSite, n: &Node) -> bool {
     let book = &w.engine.state().health;
     let elsewhere = |f: &ObservedFinding, incident: Option<u64>| {
         let i = incident.and_then(|i| book.incidents.get(&i)).filter(|i| i.closed.is_none());

@@ -5,11 +5,11 @@ use crate::common::{crash, gang, replay};
 use muster_model::job::{JobState, Recovery, SlotEnd, StopReason, Verdict};
 use muster_model::units::{Span, Time};
 
-fn recovery(w: &World, job: JobId) -> Recovery {
+fn recovery(w: &TestSite, job: JobId) -> Recovery {
     w.job(job).recovery.expect("a way back")
 }
 
-fn stops_for(w: &World, job: JobId) -> StopReason {
+fn stops_for(w: &TestSite, job: JobId) -> StopReason {
     w.job(job).attempt.as_ref().unwrap().stop.as_ref().unwrap().reason.clone()
 }
 
@@ -65,7 +65,7 @@ fn a_fault_began_with_its_first_line_of_the_kernel() {
     w.pass(Span::secs(4));
     let mut f = fault("xid-79", 3);
     f.at = line;
-    tell(&mut w, &n, f);
+    report_fault(&mut w, &n, f);
     assert!(matches!(stops_for(&w, job), StopReason::Unhealthy { .. }));
     assert_eq!(times(&recovery(&w, job)), (line, w.now, w.now));
 }
@@ -84,7 +84,7 @@ fn a_fault_that_is_known_after_its_rank_died_began_before_that() {
     w.pass(Span::secs(2));
     let mut f = fault("xid-79", 3);
     f.at = line;
-    tell(&mut w, &n, f);
+    report_fault(&mut w, &n, f);
     let j = w.job(job);
     assert_eq!(j.past[0].verdict, Verdict::Infrastructure, "{:?}", j.past);
     let r = recovery(&w, job);

@@ -8,7 +8,7 @@ use muster_model::remediation::Remediations;
 use muster_model::units::{Span, Time};
 
 /// A site on which nothing is done about findings.
-fn watched(nodes: usize) -> World {
+fn watched(nodes: usize) -> TestSite {
     let mut w = able(nodes);
     w.policy(|p| p.remediations = idle());
     w.sleep(Span::mins(1));
@@ -20,13 +20,13 @@ fn idle() -> Remediations {
     Remediations { modes, ..Remediations::default() }
 }
 
-fn rehearsed(w: &World, policy: Remediations, from: Time) -> RehearsedRemediations {
+fn rehearsed(w: &TestSite, policy: Remediations, from: Time) -> RehearsedRemediations {
     rehearsed_by(w, &Policy::default(), policy, from)
 }
 
 /// The same on a site whose engine was started with something.
 fn rehearsed_by(
-    w: &World,
+    w: &TestSite,
     site: &Policy,
     policy: Remediations,
     from: Time,
@@ -38,7 +38,7 @@ fn rehearsed_by(
     life.end(w.now)
 }
 
-fn over(w: &mut World, kind: &str, entity: Entity) {
+fn over(w: &mut TestSite, kind: &str, entity: Entity) {
     let mut f = ObservedFinding::new(kind, entity, Severity::Critical, w.now);
     f.over = true;
     w.ok(Command::FindingsSeen { findings: vec![f] });
@@ -143,7 +143,7 @@ fn under_the_same_policy_it_says_what_the_engine_did() {
 
 #[test]
 fn a_node_that_cannot_be_tested_is_restarted_once_and_returned() {
-    let mut w = World::new(8, 8);
+    let mut w = TestSite::new(8, 8);
     w.policy(|p| p.remediations = idle());
     w.sleep(Span::mins(1));
     let from = w.now;

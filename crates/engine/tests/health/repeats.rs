@@ -6,7 +6,7 @@ use muster_model::finding::Finding;
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
 use muster_model::units::Span;
 
-fn detect_only(w: &mut World) {
+fn detect_only(w: &mut TestSite) {
     w.policy(|p| {
         for a in [Action::Drain, Action::RestartJob, Action::IsolateGpu, Action::Watch] {
             p.remediations.modes.insert(a, Mode::DetectOnly);
@@ -14,11 +14,11 @@ fn detect_only(w: &mut World) {
     });
 }
 
-fn finding(w: &World, n: &NodeName, kind: &str) -> Arc<Finding> {
+fn finding(w: &TestSite, n: &NodeName, kind: &str) -> Arc<Finding> {
     w.engine.state().health.open_on(n).find(|f| f.seen.kind == kind).expect("it is open").clone()
 }
 
-fn changes(w: &World, from: usize) -> usize {
+fn changes(w: &TestSite, from: usize) -> usize {
     w.since(from).filter(|e| matches!(e, Event::FindingChanged { .. })).count()
 }
 
@@ -54,13 +54,17 @@ fn what_one_program_did_is_no_evidence_against_another() {
     let n = node(0);
     let job = w.run(gang(1, 4));
     let key = w.key(job);
-    let out_of_memory = |w: &mut World, pid: i32, attempt: Option<AttemptKey>| {
+    let out_of_memory = |w: &mut TestSite, pid: i32, attempt: Option<AttemptKey>| {
         let text = format!("Killed process {pid}");
         let fault = fault("xid-31", 0);
         let (code, at) = ("oom".to_owned(), w.now);
-        tell(w, &n, ObservedFault { code, at, gpu: None, pid: Some(pid), attempt, text, ..fault });
+        report_fault(
+            w,
+            &n,
+            ObservedFault { code, at, gpu: None, pid: Some(pid), attempt, text, ..fault },
+        );
     };
-    let told = |w: &World| {
+    let told = |w: &TestSite| {
         let f = finding(w, &n, "oom");
         (f.seen.attempt, f.seen.evidence[0].clone())
     };
@@ -89,7 +93,7 @@ fn each_job_that_ran_out_of_memory_has_its_own_evidence() {
         let (code, at, attempt) = ("oom".to_owned(), w.now, Some(key));
         let told = fault("xid-31", 0);
         let told = ObservedFault { code, at, gpu: None, pid: Some(pid), attempt, text, ..told };
-        tell(&mut w, &n, told);
+        report_fault(&mut w, &n, told);
         let exit = Exit { rank: 0, code: None, signal: Some(9), note: String::new() };
         w.report(job, &n, Observed::Ended(SlotEnd::Failed { exit }));
         w.sleep(Span::secs(10));
@@ -138,10 +142,10 @@ fn a_repeat_counts_and_names_the_attempt_and_the_log_grows_slowly() {
     let opened = finding(&w, &n, "gpu-off-bus").opened_at;
     let job = w.run(gang(4, 8));
     let from = w.log.len();
-    let hit = |w: &mut World, rank| {
+    let hit = |w: &mut TestSite, rank| {
         let mut f = fault("xid-79", 3);
         (f.at, f.attempt, f.rank) = (w.now, Some(w.key(job)), Some(rank));
-        tell(w, &n, f);
+        report_fault(w, &n, f);
     };
     hit(&mut w, 5);
     let f = finding(&w, &n, "gpu-off-bus");
@@ -221,10 +225,10 @@ fn a_gpu_that_was_bad_before_does_not_excuse_work_on_others() {
     let first = w.run(gang(1, 1));
     let held = w.job(first).attempt.as_ref().unwrap().placement.slots[0].gpus;
     let bad = (0..8).find(|g| !held.iter().any(|h| h == *g)).unwrap();
-    let hit = |w: &mut World| {
+    let hit = |w: &mut TestSite| {
         let mut f = fault("xid-79", bad);
         f.at = w.now;
-        tell(w, &n, f);
+        report_fault(w, &n, f);
     };
     w.finish(first);
     hit(&mut w);

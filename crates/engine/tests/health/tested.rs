@@ -8,12 +8,12 @@ use muster_model::node::Nic;
 use muster_model::qualification::{Check, Level};
 use muster_model::units::Span;
 
-fn open_on(w: &World, n: &NodeName) -> Vec<String> {
+fn open_on(w: &TestSite, n: &NodeName) -> Vec<String> {
     w.engine.state().health.open_on(n).map(|f| f.seen.kind.clone()).collect()
 }
 
 /// A GPU fell off the bus, and an operator denied what was to be done about it.
-fn denied() -> (World, NodeName) {
+fn denied() -> (TestSite, NodeName) {
     let mut w = able(4);
     w.ok(Command::StopAutomation { reason: "we look ourselves".into() });
     let n = node(1);
@@ -105,7 +105,7 @@ fn a_test_says_nothing_of_what_is_seen_after_it_began_or_of_a_gpu_that_is_not_th
     let can = ["qualify", "reset", "reboot"].map(String::from).into();
     let mut left = Inventory { can, ..inventory(8) };
     left.gpus.retain(|g| g.index != 3);
-    tells(&mut w, 1, "boot", left, Vec::new());
+    report_inventory(&mut w, 1, "boot", left, Vec::new());
     let before = open_on(&w, &n);
     tested(&mut w, &n, Outcome::Passed);
     assert_eq!(open_on(&w, &n), before);
@@ -142,7 +142,7 @@ fn whole() -> Inventory {
 }
 
 /// A person has a node tested, a minute later, and it passes.
-fn passes(w: &mut World, n: &NodeName, level: Level) {
+fn passes(w: &mut TestSite, n: &NodeName, level: Level) {
     w.pass(Span::mins(1));
     w.ok(Command::Qualify { node: n.clone(), level });
     w.pass(Span::secs(30));
@@ -159,13 +159,13 @@ fn a_test_of_the_other_gpus_returns_no_node_whose_gpu_is_gone() {
     xid79(&mut w, &n);
     let mut left = whole();
     left.gpus.retain(|g| g.index != 3);
-    tells(&mut w, 1, "boot", left, Vec::new());
+    report_inventory(&mut w, 1, "boot", left, Vec::new());
     assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     passes(&mut w, &n, Level::Quick);
     assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
     // Back on the bus: the old test did not test it, the next one does.
-    tells(&mut w, 1, "boot", whole(), Vec::new());
+    report_inventory(&mut w, 1, "boot", whole(), Vec::new());
     assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     passes(&mut w, &n, Level::Quick);
     assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
@@ -184,11 +184,11 @@ fn a_node_whose_remediation_was_denied_returns_when_it_passes_its_test() {
     // Its GPU is gone: the others say nothing of it.
     let mut left = whole();
     left.gpus.retain(|g| g.index != 3);
-    tells(&mut w, 1, "boot", left, Vec::new());
+    report_inventory(&mut w, 1, "boot", left, Vec::new());
     passes(&mut w, &n, Level::Quick);
     assert_eq!(of(&w, &n).stage, Stage::Quarantined);
     assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
-    tells(&mut w, 1, "boot", whole(), Vec::new());
+    report_inventory(&mut w, 1, "boot", whole(), Vec::new());
     passes(&mut w, &n, Level::Quick);
     assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
     assert_eq!(of(&w, &n).stage_why, "passed its test");
@@ -248,13 +248,13 @@ fn a_test_says_nothing_of_a_network_card_that_is_gone() {
         rail: None,
     };
     let carded = Inventory { nics: vec![nic], ..whole() };
-    tells(&mut w, 1, "boot", carded.clone(), Vec::new());
-    tells(&mut w, 1, "boot", whole(), Vec::new());
+    report_inventory(&mut w, 1, "boot", carded.clone(), Vec::new());
+    report_inventory(&mut w, 1, "boot", whole(), Vec::new());
     assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     passes(&mut w, &n, Level::Quick);
     assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     assert_eq!(open_on(&w, &n), ["nic-missing"]);
-    tells(&mut w, 1, "boot", carded, Vec::new());
+    report_inventory(&mut w, 1, "boot", carded, Vec::new());
     passes(&mut w, &n, Level::Quick);
     assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
     assert_eq!(open_on(&w, &n), Vec::<String>::new());

@@ -173,7 +173,7 @@ fn errors_of_the_application_touch_no_node() {
             f.class = muster_model::fault::FaultClass::Application;
             f.action = muster_model::fault::FaultAction::RestartJob;
             (f.attempt, f.rank) = (Some(w.key(job)), Some(1));
-            tell(&mut w, &n, f);
+            report_fault(&mut w, &n, f);
         }
     }
     let n = w.nodes_of(job)[0].clone();
@@ -211,11 +211,11 @@ fn a_warning_that_may_be_wrong_lets_work_finish_until_it_is_surer() {
         let job = w.run(gang(2, 8));
         let n = w.nodes_of(job)[1].clone();
         let gpu = Entity::Gpu(n.clone(), 3);
-        let hot = |w: &mut World, severity, sure| {
+        let hot = |w: &mut TestSite, severity, sure| {
             let f = ObservedFinding::new("thermal", gpu.clone(), severity, w.now);
             w.ok(Command::FindingsSeen { findings: vec![f.with_confidence(sure)] });
         };
-        let leaves = |w: &World| {
+        let leaves = |w: &TestSite| {
             let a = w.job(job).attempt.as_ref().unwrap();
             a.stop.is_some() || a.notice.is_some()
         };
@@ -260,7 +260,7 @@ fn a_server_that_starts_anew_anywhere_finishes_it_once() {
         automatic(&mut w, Action::Reboot);
         let n = node(2);
         let mut cut = cut;
-        let mut again = |w: &mut World| {
+        let mut again = |w: &mut TestSite| {
             if cut.is_some_and(|c| w.log.len() >= c) {
                 cut = None;
                 let state = replay(&w.log);
@@ -312,16 +312,16 @@ fn a_server_that_starts_anew_anywhere_finishes_it_once() {
 #[test]
 fn a_gpu_that_does_not_answer_is_remembered_until_it_is_back_or_replaced() {
     let mut w = able(2);
-    let has = |w: &mut World, gpus: &[(u32, &str)]| {
+    let has = |w: &mut TestSite, gpus: &[(u32, &str)]| {
         let mut all = inventory(8);
         all.gpus.retain(|g| gpus.iter().any(|(i, _)| *i == g.index));
         for g in &mut all.gpus {
             let own = gpus.iter().find(|(i, _)| *i == g.index).map_or("", |(_, uuid)| *uuid);
             g.uuid = own.to_owned();
         }
-        super::tells(w, 1, "boot", all, Vec::new());
+        super::report_inventory(w, 1, "boot", all, Vec::new());
     };
-    let missing = |w: &World| -> Vec<(u32, String)> {
+    let missing = |w: &TestSite| -> Vec<(u32, String)> {
         let all = &of(w, &node(1)).missing_gpus;
         all.iter().map(|g| (g.index, g.uuid.clone())).collect()
     };

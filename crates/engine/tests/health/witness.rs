@@ -10,7 +10,7 @@ fn of_project(name: &str, spec: JobSpec) -> JobSpec {
     JobSpec { project: Some(name.parse().unwrap()), ..spec }
 }
 
-fn slow(w: &World, job: JobId, entity: Entity) -> ObservedFinding {
+fn slow(w: &TestSite, job: JobId, entity: Entity) -> ObservedFinding {
     let f = ObservedFinding::new("straggler", entity, Severity::Degraded, w.now);
     let mut f = f.because("rank 0: 8.50 times the others, its own work is slower than it was");
     (f.attempt, f.rank) = (Some(w.key(job)), Some(0));
@@ -18,18 +18,18 @@ fn slow(w: &World, job: JobId, entity: Entity) -> ObservedFinding {
 }
 
 /// By the steps that a gang's ranks report, something is slow.
-fn says(w: &mut World, job: JobId, entity: Entity) {
+fn says(w: &mut TestSite, job: JobId, entity: Entity) {
     let f = slow(w, job, entity);
     w.ok(Command::FindingsSeen { findings: vec![f] });
 }
 
-fn stragglers(w: &World) -> usize {
+fn stragglers(w: &TestSite) -> usize {
     let all = w.engine.state().health.findings.values();
     all.filter(|f| f.seen.kind == "straggler").count()
 }
 
 /// Nothing was taken, asked for, ordered or spent.
-fn assert_untouched(w: &World) {
+fn assert_untouched(w: &TestSite) {
     let book = &w.engine.state().health;
     assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
     assert!(
@@ -76,7 +76,7 @@ fn a_job_without_gpus_costs_nobody_a_node() {
 }
 
 /// Two projects share every node: the first holds half of each, the second half of one.
-fn shared() -> (World, JobId, JobId, NodeName) {
+fn shared() -> (TestSite, JobId, JobId, NodeName) {
     let mut w = able(8);
     w.project("alpha");
     w.project("beta");

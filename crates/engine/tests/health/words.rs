@@ -9,7 +9,7 @@ use muster_model::remediation::{RemediationOutcome, Rule};
 use muster_model::topology::Level;
 use muster_model::units::Span;
 
-fn refused(w: &mut World, c: Command, code: RefusalCode) -> String {
+fn refused(w: &mut TestSite, c: Command, code: RefusalCode) -> String {
     let n = w.log.len();
     let no = w.send(c).unwrap_err();
     assert_eq!(no.code, code, "{no:?}");
@@ -39,7 +39,7 @@ fn what_was_done_can_be_undone() {
 }
 
 /// A node whose reboot is under way, and the remediation that reboots it.
-fn rebooting() -> (World, NodeName, u64) {
+fn rebooting() -> (TestSite, NodeName, u64) {
     let mut w = able(8);
     automatic(&mut w, Action::Reboot);
     let n = node(1);

@@ -23,17 +23,17 @@ fn image(name: &str) -> Entity {
     Entity::Image(name.into())
 }
 
-fn state_of(w: &World, e: &Entity) -> BreakerState {
+fn state_of(w: &TestSite, e: &Entity) -> BreakerState {
     w.engine.state().health.breakers.get(e).map_or(BreakerState::Closed, |b| b.state)
 }
 
 /// What holds a job, as people read it.
-fn held(w: &World, id: JobId) -> String {
+fn held(w: &TestSite, id: JobId) -> String {
     w.job(id).held.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
 /// A job cannot be run by its node, and the node is not the cause as far as anybody knows.
-fn cannot(w: &mut World, id: JobId) -> NodeName {
+fn cannot(w: &mut TestSite, id: JobId) -> NodeName {
     let n = w.nodes_of(id)[0].clone();
     let end = SlotEnd::fault("the runtime gave up");
     w.report(id, &n, Observed::Ended(end));
@@ -41,13 +41,13 @@ fn cannot(w: &mut World, id: JobId) -> NodeName {
 }
 
 /// The job that is let through.
-fn tried(w: &World) -> JobId {
+fn tried(w: &TestSite) -> JobId {
     let b = &w.engine.state().health.breakers[&image("team/x:1")];
     let Some(Probe::Attempt { key: Some(key) }) = &b.probe else { panic!("{b:?}") };
     key.job
 }
 
-fn restart(w: &mut World) {
+fn restart(w: &mut TestSite) {
     let bytes = w.engine.state().to_bytes().unwrap();
     let state = State::from_bytes(SNAPSHOT_FORMAT, &bytes).unwrap();
     assert_eq!(replay(&w.log).digest(), state.digest(), "the log says the same");
@@ -56,7 +56,7 @@ fn restart(w: &mut World) {
 }
 
 /// Three jobs of one image that fail on three nodes.
-fn broken_image(w: &mut World) {
+fn broken_image(w: &mut TestSite) {
     let jobs: Vec<JobId> =
         (0..3).map(|i| w.run(of_image(&format!("a{i}"), Some("team/x:1")))).collect();
     let mut nodes: Vec<NodeName> = Vec::new();
@@ -350,7 +350,7 @@ fn an_image_under_which_nodes_become_unhealthy_is_one_incident() {
         let mut f = fault("xid-79", 0);
         f.at = w.now;
         f.attempt = Some(key);
-        tell(&mut w, &n, f);
+        report_fault(&mut w, &n, f);
         if w.job(j).state == JobState::Stopping {
             w.stopped(j);
         }

@@ -1,6 +1,6 @@
 //! Steps of a random life, and how each is taken.
 
-use crate::common::{World, checkpoints, connected, fault, gang, inventory, node, report};
+use crate::common::{TestSite, checkpoints, connected, fault, gang, inventory, node, report};
 use muster_model::command::{Answer, Command, Observed, Refusal};
 use muster_model::ids::JobId;
 use muster_model::job::{Exit, SlotEnd};
@@ -146,8 +146,8 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
 }
 
 /// Six nodes in two leaves; half of the GPUs of the last one are cut into slices. Three projects.
-pub(crate) fn site() -> World {
-    let mut w = World::new(NODES, 8);
+pub(crate) fn site() -> TestSite {
+    let mut w = TestSite::new(NODES, 8);
     w.project("blue");
     w.project("red");
     for i in 0..NODES {
@@ -157,7 +157,7 @@ pub(crate) fn site() -> World {
 }
 
 fn join(
-    w: &mut World,
+    w: &mut TestSite,
     i: usize,
     boot: &str,
     observed: Vec<(muster_model::ids::AttemptKey, Observed)>,
@@ -172,7 +172,7 @@ fn join(
     w.ok(connected(i, boot, inventory, observed));
 }
 
-fn hardware(w: &mut World, i: usize, what: u8, value: u8) -> Result<Answer, Refusal> {
+fn hardware(w: &mut TestSite, i: usize, what: u8, value: u8) -> Result<Answer, Refusal> {
     let id = w.testing(i).unwrap_or(u64::from(value));
     let node = node(i);
     match what % 6 {
@@ -205,7 +205,7 @@ fn class(n: u8) -> Priority {
         [usize::from(n) % 5]
 }
 
-fn spec(w: &World, a: &Ask) -> JobSpec {
+fn spec(w: &TestSite, a: &Ask) -> JobSpec {
     let mut s = gang(a.nodes, a.gpus);
     match a.shape % 8 {
         0 => {
@@ -247,20 +247,20 @@ fn spec(w: &World, a: &Ask) -> JobSpec {
 }
 
 /// Some known job, chosen by a number.
-fn pick(w: &World, n: u8) -> Option<JobId> {
+fn pick(w: &TestSite, n: u8) -> Option<JobId> {
     let jobs = &w.engine.state().jobs;
     jobs.keys().nth(usize::from(n) % jobs.len().max(1)).copied()
 }
 
 /// Some job that holds nodes.
-fn active(w: &World, n: u8) -> Option<JobId> {
+fn active(w: &TestSite, n: u8) -> Option<JobId> {
     let all: Vec<JobId> =
         w.engine.state().jobs.values().filter(|j| j.attempt.is_some()).map(|j| j.id).collect();
     all.get(usize::from(n) % all.len().max(1)).copied()
 }
 
 /// What the agents of a job's reachable nodes say of it.
-fn all_report(w: &mut World, id: JobId, observed: &Observed) {
+fn all_report(w: &mut TestSite, id: JobId, observed: &Observed) {
     let key = w.key(id);
     for n in w.nodes_of(id) {
         if w.engine.state().nodes[&n].reachable {
@@ -328,7 +328,7 @@ fn quotas(n: u8) -> serde_json::Value {
     }
 }
 
-fn reserve(w: &mut World, name: u8, (over, start, length, kind): (u8, u8, u8, u8)) {
+fn reserve(w: &mut TestSite, name: u8, (over, start, length, kind): (u8, u8, u8, u8)) {
     let over = match over % 4 {
         0 => json!({"gpus": {"count": 12}}),
         1 => json!({"domain": {"level": "rack", "path": "k1"}}),
@@ -353,7 +353,7 @@ fn reserve(w: &mut World, name: u8, (over, start, length, kind): (u8, u8, u8, u8
 }
 
 /// Takes one step. Refusals are part of life.
-pub(crate) fn play(w: &mut World, op: &Op) {
+pub(crate) fn play(w: &mut TestSite, op: &Op) {
     let _: Result<Answer, Refusal> = match op.clone() {
         Op::Submit(a) => {
             let s = spec(w, &a);
@@ -445,6 +445,6 @@ pub(crate) fn play(w: &mut World, op: &Op) {
     };
 }
 
-fn on(w: &mut World, n: u8, f: impl FnOnce(JobId) -> Command) -> Result<Answer, Refusal> {
+fn on(w: &mut TestSite, n: u8, f: impl FnOnce(JobId) -> Command) -> Result<Answer, Refusal> {
     pick(w, n).map_or(Ok(Answer::Done), |job| w.send(f(job)))
 }

@@ -1,6 +1,6 @@
 //! Gangs that start smaller, shrink before anybody is stopped, and grow into what is idle.
 
-use crate::common::{World, checkpoints, gang, limited, replay};
+use crate::common::{TestSite, checkpoints, gang, limited, replay};
 use muster_model::command::Command;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
@@ -15,7 +15,7 @@ fn elastic(min: u32, nodes: u32, max: u32) -> JobSpec {
     JobSpec { elastic, checkpoint: checkpoints(true), ..gang(nodes, 8) }
 }
 
-fn size(w: &World, id: JobId) -> usize {
+fn size(w: &TestSite, id: JobId) -> usize {
     w.job(id).attempt.as_ref().map_or(0, |a| a.placement.slots.len())
 }
 
@@ -23,7 +23,7 @@ fn set(nodes: Vec<NodeName>) -> BTreeSet<NodeName> {
     nodes.into_iter().collect()
 }
 
-fn resizing(w: &World, id: JobId) -> Option<u32> {
+fn resizing(w: &TestSite, id: JobId) -> Option<u32> {
     let a = w.job(id).attempt.as_ref()?;
     let reason = match (&a.stop, &a.notice) {
         (Some(s), _) => &s.reason,
@@ -36,13 +36,13 @@ fn resizing(w: &World, id: JobId) -> Option<u32> {
     }
 }
 
-fn settle(w: &World) -> Span {
+fn settle(w: &TestSite) -> Span {
     w.engine.state().policy.elastic.settle
 }
 
 #[test]
 fn it_starts_with_what_there_is_if_that_is_enough() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.run(gang(1, 8));
     let id = w.submit(elastic(2, 4, 4));
     assert_eq!(size(&w, id), 3, "three of four are free");
@@ -52,7 +52,7 @@ fn it_starts_with_what_there_is_if_that_is_enough() {
 
 #[test]
 fn it_grows_when_it_has_settled_and_nobody_waits_and_keeps_its_nodes() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let other = w.run(gang(2, 8));
     let id = w.submit(elastic(2, 2, 4));
     w.start(id);
@@ -78,7 +78,7 @@ fn it_grows_when_it_has_settled_and_nobody_waits_and_keeps_its_nodes() {
 
 #[test]
 fn another_time_limit_leaves_it_what_it_grows_into() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let other = w.run(gang(2, 8));
     let id = w.submit(JobSpec { time_limit: Some(Span::hours(9)), ..elastic(2, 2, 4) });
     w.start(id);
@@ -105,7 +105,7 @@ fn another_time_limit_leaves_it_what_it_grows_into() {
 
 #[test]
 fn it_does_not_grow_while_somebody_waits() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let other = w.run(limited(1, 8, 600));
     let id = w.submit(elastic(2, 2, 4));
     w.start(id);
@@ -119,7 +119,7 @@ fn it_does_not_grow_while_somebody_waits() {
 
 #[test]
 fn it_shrinks_before_anybody_is_stopped_and_keeps_its_first_nodes() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let id = w.submit(elastic(1, 3, 3));
     w.start(id);
     let low = w.run(JobSpec { priority: Priority::Low, ..gang(1, 8) });
@@ -142,14 +142,14 @@ fn it_shrinks_before_anybody_is_stopped_and_keeps_its_first_nodes() {
 
 #[test]
 fn it_does_not_shrink_below_its_smallest_size_nor_for_a_lower_class() {
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     let id = w.submit(elastic(2, 3, 3));
     w.start(id);
     w.sleep(settle(&w));
     let two = w.submit(gang(2, 8));
     w.sleep(Span::mins(30));
     assert_eq!((resizing(&w, id), w.job(two).state), (None, JobState::Queued));
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     let id = w.submit(elastic(1, 3, 3));
     w.start(id);
     w.sleep(settle(&w));
@@ -160,7 +160,7 @@ fn it_does_not_shrink_below_its_smallest_size_nor_for_a_lower_class() {
 
 #[test]
 fn resizing_can_be_turned_off() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.policy(|p| p.elastic.enabled = false);
     let id = w.submit(elastic(1, 2, 4));
     w.start(id);
@@ -170,7 +170,7 @@ fn resizing_can_be_turned_off() {
 
 #[test]
 fn one_that_cannot_be_asked_for_a_checkpoint_is_resized_all_the_same() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.submit(JobSpec { checkpoint: checkpoints(false), ..elastic(1, 1, 2) });
     w.start(id);
     w.sleep(settle(&w));

@@ -1,6 +1,6 @@
 //! When a waiting job starts: between durations seen and limits as written.
 
-use crate::common::{World, gang, limited, node, replay};
+use crate::common::{TestSite, gang, limited, node, replay};
 use muster_model::job::JobState;
 use muster_model::units::Span;
 use muster_scheduler::Estimate;
@@ -8,8 +8,8 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// A site on whose only node so many jobs had an hour and ran a quarter of it.
-fn quarters(n: usize) -> World {
-    let mut w = World::new(1, 8);
+fn quarters(n: usize) -> TestSite {
+    let mut w = TestSite::new(1, 8);
     for _ in 0..n {
         let id = w.run(limited(1, 8, 60));
         w.pass(Span::mins(15));
@@ -19,7 +19,7 @@ fn quarters(n: usize) -> World {
     w
 }
 
-fn start(w: &World, id: muster_model::ids::JobId) -> Estimate {
+fn start(w: &TestSite, id: muster_model::ids::JobId) -> Estimate {
     let e = w.explain(id).estimate.expect("it waits for what has a limit");
     assert!(e.earliest.is_none_or(|t| w.now <= t && t <= e.at), "{e:?}");
     e
@@ -92,7 +92,7 @@ fn a_dry_run_gives_the_same_range_as_the_job_it_asks_for() {
 
 #[test]
 fn the_late_end_counts_with_jobs_ahead_for_which_nothing_is_reserved() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.policy(|p| p.backfill.reserved_starts = 1);
     w.run(limited(1, 8, 60));
     w.submit(limited(1, 8, 60));

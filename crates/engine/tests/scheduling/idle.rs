@@ -1,6 +1,6 @@
 //! Jobs that hold GPUs and do nothing with them are warned, and then ended.
 
-use crate::common::{World, gang};
+use crate::common::{TestSite, gang};
 use muster_model::command::Command;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
@@ -8,8 +8,8 @@ use muster_model::job::{JobState, StopReason, Verdict};
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 
-fn strict() -> World {
-    let mut w = World::new(2, 8);
+fn strict() -> TestSite {
+    let mut w = TestSite::new(2, 8);
     w.policy(|p| {
         p.idle.warn_after = Some(Span::mins(10));
         p.idle.end_after = Some(Span::mins(30));
@@ -17,12 +17,12 @@ fn strict() -> World {
     w
 }
 
-fn report(w: &mut World, id: JobId, node: &NodeName, since: Option<Time>) {
+fn report(w: &mut TestSite, id: JobId, node: &NodeName, since: Option<Time>) {
     let key = w.key(id);
     w.ok(Command::IdleReport { node: node.clone(), key, since });
 }
 
-fn warnings(w: &World, id: JobId) -> usize {
+fn warnings(w: &TestSite, id: JobId) -> usize {
     let mine = |e: &&Event| matches!(e, Event::IdleWarned { job, .. } if *job == id);
     w.since(0).filter(mine).count()
 }

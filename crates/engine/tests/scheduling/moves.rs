@@ -1,6 +1,6 @@
 //! Work that can go on from a checkpoint is moved so that a waiting gang fits.
 
-use crate::common::{World, checkpoints, gang};
+use crate::common::{TestSite, checkpoints, gang};
 use muster_model::command::Command;
 use muster_model::ids::{Epoch, JobId};
 use muster_model::job::{Basis, JobState, StopReason};
@@ -8,11 +8,11 @@ use muster_model::spec::JobSpec;
 use muster_model::units::Span;
 
 /// Two nodes, each half taken by a job that can be moved; nobody has eight GPUs.
-fn halves() -> (World, JobId, JobId) {
-    let mut w = World::new(2, 8);
+fn halves() -> (TestSite, JobId, JobId) {
+    let mut w = TestSite::new(2, 8);
     let half = || JobSpec { checkpoint: checkpoints(true), ..gang(1, 4) };
     let all: Vec<JobId> = (0..4).map(|_| w.run(half())).collect();
-    let on = |w: &World, id: JobId| w.nodes_of(id)[0].clone();
+    let on = |w: &TestSite, id: JobId| w.nodes_of(id)[0].clone();
     let first = all[0];
     let other = *all.iter().find(|j| on(&w, **j) != on(&w, first)).unwrap();
     for id in all {
@@ -47,7 +47,7 @@ fn a_move_stops_work_at_a_checkpoint_and_it_goes_on_elsewhere() {
     w.pass(Span::mins(10));
     let big = w.submit(gang(1, 8));
     assert_eq!(w.job(big).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Move));
-    let told = |w: &World, id: JobId| {
+    let told = |w: &TestSite, id: JobId| {
         let notice = w.job(id).attempt.as_ref().and_then(|a| a.notice.clone());
         notice.is_some_and(|n| n.reason == StopReason::Moved { by: Some(big) })
     };
@@ -69,7 +69,7 @@ fn a_move_whose_node_is_lost_meanwhile_is_one_move() {
     w.pass(Span::mins(10));
     w.submit(gang(1, 8));
     let told =
-        |w: &World, id: JobId| w.job(id).attempt.as_ref().is_some_and(|a| a.notice.is_some());
+        |w: &TestSite, id: JobId| w.job(id).attempt.as_ref().is_some_and(|a| a.notice.is_some());
     let moved = if told(&w, a) { a } else { b };
     w.checkpoint(moved, 3);
     assert_eq!(w.engine.state().moves.len(), 1);
@@ -94,7 +94,7 @@ fn a_move_is_called_off_when_the_gang_is_gone() {
 
 #[test]
 fn the_report_says_who_is_entitled_to_what_and_has_had_how_much() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.project("blue");
     w.project("red");
     w.quotas(&serde_json::json!([

@@ -1,6 +1,6 @@
 //! Who makes room for whom, with which warning, and what becomes of them.
 
-use crate::common::{World, checkpoints, gang, limited};
+use crate::common::{TestSite, checkpoints, gang, limited};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
@@ -21,25 +21,25 @@ fn asked(spec: JobSpec) -> JobSpec {
     JobSpec { checkpoint: checkpoints(true), ..spec }
 }
 
-fn stopped_for(w: &World, id: JobId) -> Option<(JobId, Rank)> {
+fn stopped_for(w: &TestSite, id: JobId) -> Option<(JobId, Rank)> {
     match w.job(id).attempt.as_ref()?.stop.as_ref()?.reason {
         StopReason::Preempted { by, rank } => by.map(|by| (by, rank)),
         _ => None,
     }
 }
 
-fn noticed(w: &World, id: JobId) -> bool {
+fn noticed(w: &TestSite, id: JobId) -> bool {
     w.job(id).attempt.as_ref().is_some_and(|a| a.notice.is_some() && a.stop.is_none())
 }
 
 /// So long that nobody is spared for having just begun.
-fn rest(w: &mut World) {
+fn rest(w: &mut TestSite) {
     w.pass(w.engine.state().policy.preemption.min_run);
 }
 
 #[test]
 fn work_that_writes_checkpoints_on_request_is_asked_for_one_and_stopped_when_it_is_there() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let low = w.run(of(Priority::Low, asked(gang(2, 8))));
     let submitted = w.job(low).submitted_at;
     rest(&mut w);
@@ -81,7 +81,7 @@ fn work_that_writes_checkpoints_on_request_is_asked_for_one_and_stopped_when_it_
 
 #[test]
 fn a_checkpoint_that_does_not_come_is_not_waited_for_longer_than_the_notice() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let low = w.run(of(Priority::Low, asked(gang(1, 8))));
     rest(&mut w);
     let high = w.submit(of(Priority::High, gang(1, 8)));
@@ -96,7 +96,7 @@ fn a_checkpoint_that_does_not_come_is_not_waited_for_longer_than_the_notice() {
 
 #[test]
 fn a_jobs_own_grace_is_its_notice() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let mut spec = asked(gang(1, 8));
     spec.checkpoint.as_mut().unwrap().grace = Some(Span::mins(4));
     let low = w.run(of(Priority::Low, spec));
@@ -108,7 +108,7 @@ fn a_jobs_own_grace_is_its_notice() {
 
 #[test]
 fn work_that_cannot_be_asked_is_stopped_with_its_usual_grace() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let plain = w.run(of(Priority::Low, gang(1, 8)));
     let silent = w.run(JobSpec { checkpoint: checkpoints(false), ..of(Priority::Low, gang(1, 8)) });
     rest(&mut w);
@@ -124,7 +124,7 @@ fn work_that_cannot_be_asked_is_stopped_with_its_usual_grace() {
 
 #[test]
 fn what_was_stopped_does_not_come_back_onto_the_kept_nodes() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let a = w.run(of(Priority::Low, gang(1, 8)));
     let b = w.run(of(Priority::Low, gang(1, 8)));
     rest(&mut w);
@@ -141,7 +141,7 @@ fn what_was_stopped_does_not_come_back_onto_the_kept_nodes() {
 
 #[test]
 fn nobody_is_stopped_before_having_run_for_a_while() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let low = w.run(of(Priority::Low, gang(1, 8)));
     let min = w.engine.state().policy.preemption.min_run;
     w.pass(Span::mins(1));
@@ -156,7 +156,7 @@ fn nobody_is_stopped_before_having_run_for_a_while() {
 #[test]
 fn equal_priority_never_stops_anybody() {
     for priority in [Priority::Low, Priority::Normal, Priority::High, Priority::Critical] {
-        let mut w = World::new(1, 8);
+        let mut w = TestSite::new(1, 8);
         let first = w.run(of(priority, gang(1, 8)));
         rest(&mut w);
         let n = w.log.len();
@@ -173,7 +173,7 @@ fn equal_priority_never_stops_anybody() {
 
 #[test]
 fn preemption_can_be_turned_off() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.policy(|p| p.preemption.enabled = false);
     let low = w.run(of(Priority::Low, gang(1, 8)));
     rest(&mut w);
@@ -184,7 +184,7 @@ fn preemption_can_be_turned_off() {
 
 #[test]
 fn a_notice_is_withdrawn_when_nobody_wants_the_room_any_more() {
-    type Undo = fn(&mut World, JobId);
+    type Undo = fn(&mut TestSite, JobId);
     let undos: [(&str, Undo); 3] = [
         ("cancelled", |w, id| {
             w.ok(Command::Cancel { job: id });
@@ -198,7 +198,7 @@ fn a_notice_is_withdrawn_when_nobody_wants_the_room_any_more() {
         }),
     ];
     for (what, undo) in undos {
-        let mut w = World::new(1, 8);
+        let mut w = TestSite::new(1, 8);
         let low = w.run(of(Priority::Low, asked(gang(1, 8))));
         rest(&mut w);
         let high = w.submit(of(Priority::High, gang(1, 8)));
@@ -217,7 +217,7 @@ fn a_notice_is_withdrawn_when_nobody_wants_the_room_any_more() {
 
 #[test]
 fn a_notice_is_withdrawn_when_the_other_one_finds_room_elsewhere() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let other = w.run(of(Priority::High, gang(1, 8)));
     let low = w.run(of(Priority::Low, asked(gang(1, 8))));
     rest(&mut w);
@@ -232,7 +232,7 @@ fn a_notice_is_withdrawn_when_the_other_one_finds_room_elsewhere() {
 
 #[test]
 fn spot_work_is_evicted_first_and_has_no_time_of_grace_for_having_just_begun() {
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     let low = w.run(of(Priority::Low, gang(1, 8)));
     let normal = w.run(gang(1, 8));
     rest(&mut w);
@@ -252,7 +252,7 @@ fn spot_work_is_evicted_first_and_has_no_time_of_grace_for_having_just_begun() {
 
 #[test]
 fn who_loses_least_is_stopped() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let a = w.run(of(Priority::Low, asked(gang(1, 8))));
     let b = w.run(of(Priority::Low, asked(gang(1, 8))));
     w.pass(Span::hours(3));
@@ -264,13 +264,13 @@ fn who_loses_least_is_stopped() {
 }
 
 /// Two projects with eight GPUs each, of sixteen.
-fn two_tenants() -> World {
+fn two_tenants() -> TestSite {
     tenants_on(2)
 }
 
 /// The same on so many nodes of eight.
-fn tenants_on(nodes: usize) -> World {
-    let mut w = World::new(nodes, 8);
+fn tenants_on(nodes: usize) -> TestSite {
+    let mut w = TestSite::new(nodes, 8);
     w.project("blue");
     w.project("red");
     w.quotas(&json!([
@@ -347,7 +347,7 @@ fn a_claim_beyond_what_is_ones_own_reclaims_nothing() {
 
 #[test]
 fn a_victim_that_ends_by_itself_is_not_requeued() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let low = w.run(of(Priority::Low, asked(gang(1, 8))));
     rest(&mut w);
     let high = w.submit(of(Priority::High, gang(1, 8)));
@@ -359,14 +359,14 @@ fn a_victim_that_ends_by_itself_is_not_requeued() {
 
 #[test]
 fn a_reserved_start_of_a_lower_class_shields_nobody() {
-    let low = |w: &mut World| {
+    let low = |w: &mut TestSite| {
         let runs = w.run(of(Priority::Low, limited(2, 8, 15)));
         rest(w);
         let waits = w.submit(of(Priority::Low, limited(2, 8, 60)));
         assert_eq!(w.job(waits).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Limits));
         (runs, waits)
     };
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let (runs, waits) = low(&mut w);
     let told = w.job(waits).reserved_start.clone().unwrap();
     let critical = w.submit(of(Priority::Critical, limited(2, 8, 30)));
@@ -377,7 +377,7 @@ fn a_reserved_start_of_a_lower_class_shields_nobody() {
     w.stopped(runs);
     assert_eq!(w.job(critical).state, JobState::Starting);
     // Where nobody knows when the other one ends, nothing can be reserved behind it.
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let (runs, waits) = low(&mut w);
     let n = w.log.len();
     let endless = w.submit(of(Priority::Critical, gang(2, 8)));
@@ -394,7 +394,7 @@ fn a_reserved_start_of_a_lower_class_shields_nobody() {
 
 #[test]
 fn nobody_is_stopped_while_a_cancelled_gang_gives_up_enough() {
-    let mut w = World::new(5, 8);
+    let mut w = TestSite::new(5, 8);
     let gone = w.run(of(Priority::Critical, gang(3, 8)));
     let others = [0, 1].map(|_| w.run(gang(1, 8)));
     rest(&mut w);
@@ -414,7 +414,7 @@ fn nobody_is_stopped_while_a_cancelled_gang_gives_up_enough() {
 
 #[test]
 fn a_gang_that_does_not_stop_in_time_is_counted_on_no_longer() {
-    let mut w = World::new(5, 8);
+    let mut w = TestSite::new(5, 8);
     let stuck = w.run(of(Priority::Critical, gang(2, 8)));
     let others = [0, 1].map(|_| w.run(gang(1, 8)));
     rest(&mut w);

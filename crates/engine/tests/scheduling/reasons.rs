@@ -1,6 +1,6 @@
 //! Why a job waits, as its owner is told.
 
-use crate::common::{World, checkpoints, gang, limited, node, replay};
+use crate::common::{TestSite, checkpoints, gang, limited, node, replay};
 use muster_model::command::{Command, Refusal, RefusalCode};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
@@ -13,7 +13,7 @@ use muster_model::units::Span;
 use muster_scheduler::Explanation;
 use std::sync::Arc;
 
-fn binding(w: &World, id: JobId) -> String {
+fn binding(w: &TestSite, id: JobId) -> String {
     let e = w.explain(id);
     let names: Vec<String> =
         e.constraints.iter().filter(|c| c.binding).map(|c| c.name.clone()).collect();
@@ -24,7 +24,7 @@ fn binding(w: &World, id: JobId) -> String {
 
 #[test]
 fn a_reserved_start_is_shown_with_what_it_rests_on() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.run(limited(2, 8, 60));
     let at = w.now + Span::mins(60);
     let id = w.submit(limited(2, 8, 30));
@@ -36,7 +36,7 @@ fn a_reserved_start_is_shown_with_what_it_rests_on() {
 
 #[test]
 fn room_made_by_others_is_shown_as_such() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let low = JobSpec { priority: Priority::Low, checkpoint: checkpoints(true), ..gang(1, 8) };
     w.run(low);
     w.pass(Span::mins(10));
@@ -48,7 +48,7 @@ fn room_made_by_others_is_shown_as_such() {
 
 #[test]
 fn others_are_said_to_be_stopped_only_while_they_are() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.run(gang(1, 8));
     let job = w.submit(limited(1, 8, 30));
     // It was reserved when others were stopped for it; all of them are gone.
@@ -65,7 +65,7 @@ fn others_are_said_to_be_stopped_only_while_they_are() {
 
 #[test]
 fn room_that_is_kept_for_others_is_named() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.run(limited(1, 8, 60));
     w.submit(limited(2, 8, 60));
     let long = w.submit(limited(1, 8, 120));
@@ -78,7 +78,7 @@ fn room_that_is_kept_for_others_is_named() {
 
 #[test]
 fn jobs_ahead_are_named_with_why_they_are() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.run(gang(1, 8));
     let first = w.submit(gang(1, 8));
     w.pass(Span::secs(1));
@@ -93,7 +93,7 @@ fn jobs_ahead_are_named_with_why_they_are() {
 
 #[test]
 fn who_has_a_later_reserved_start_is_not_ahead() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.policy(|p| p.preemption.enabled = false);
     w.run(limited(1, 8, 60));
     w.run(limited(1, 8, 120));
@@ -108,7 +108,7 @@ fn who_has_a_later_reserved_start_is_not_ahead() {
 
 #[test]
 fn a_required_level_that_has_no_room_is_named_with_the_way_out() {
-    let mut w = World::new(16, 8);
+    let mut w = TestSite::new(16, 8);
     w.run(gang(5, 8));
     w.run(JobSpec { topology: required(Level::Leaf), ..gang(5, 8) });
     let spec = JobSpec { topology: required(Level::Leaf), ..gang(4, 8) };
@@ -125,7 +125,7 @@ fn required(level: Level) -> muster_model::spec::TopologySpec {
 
 #[test]
 fn nodes_out_of_service_are_counted_by_what_ails_them() {
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     w.ok(Command::Cordon { node: node(0), reason: "fan".into() });
     w.ok(Command::MarkNode { node: node(1), role: Some(NodeRole::Suspect), hazard: None });
     let id = w.gang(2, 8);
@@ -141,7 +141,7 @@ fn nodes_out_of_service_are_counted_by_what_ails_them() {
 }
 
 /// What a list says of why a job waits: the words of `explain`.
-fn listed(w: &World, id: JobId) -> String {
+fn listed(w: &TestSite, id: JobId) -> String {
     let state = w.engine.state();
     let said = state.stopped_by(w.job(id), &mut state.reasons(w.now), w.now);
     assert_eq!(said, Some(w.explain(id).summary));
@@ -150,7 +150,7 @@ fn listed(w: &World, id: JobId) -> String {
 
 #[test]
 fn a_list_says_that_a_job_can_never_start_before_what_its_owner_may_not_have() {
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     w.policy(|p| p.limits.gpus_per_user = Some(24));
     let first = w.submit_as("ann", gang(1, 8));
     let wide = w.submit_as("ann", gang(3, 8));
@@ -171,7 +171,7 @@ fn a_list_says_that_a_job_can_never_start_before_what_its_owner_may_not_have() {
 #[test]
 fn a_gpu_off_the_bus_or_excluded_refuses_no_gang_that_the_whole_fleet_could_carry() {
     let fleet = "the fleet has 4 nodes and 32 GPUs";
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.connect(1, 7, "boot", Vec::new());
     assert_eq!(w.engine.state().nodes[&node(1)].missing_gpus.len(), 1);
     let id = w.gang(4, 8);
@@ -187,7 +187,7 @@ fn a_gpu_off_the_bus_or_excluded_refuses_no_gang_that_the_whole_fleet_could_carr
     of.gang.sku = Some("h100-sxm".into());
     assert!(!ask(&w, &of).unwrap().impossible);
 
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let (gpus, reason) = (GpuSet(1 << 3), "slow".to_owned());
     w.ok(Command::ExcludeGpus { node: node(2), gpus, reason });
     let e = ask(&w, &gang(4, 8)).unwrap();
@@ -198,7 +198,7 @@ fn a_gpu_off_the_bus_or_excluded_refuses_no_gang_that_the_whole_fleet_could_carr
 
 #[test]
 fn a_node_that_is_drained_is_not_called_draining() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let job = w.run(gang(1, 8));
     let busy = w.nodes_of(job)[0].clone();
     let idle = (0..2).map(node).find(|n| *n != busy).unwrap();
@@ -212,7 +212,7 @@ fn a_node_that_is_drained_is_not_called_draining() {
 
 #[test]
 fn holds_dependencies_and_back_offs_come_before_room() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let first = w.run(gang(1, 8));
     let held = w.submit(JobSpec { hold: true, ..gang(1, 8) });
     assert_eq!(binding(&w, held), "hold");
@@ -220,13 +220,13 @@ fn holds_dependencies_and_back_offs_come_before_room() {
     assert_eq!(binding(&w, after), "dependency");
 }
 
-fn ask(w: &World, spec: &JobSpec) -> Result<Explanation, Refusal> {
+fn ask(w: &TestSite, spec: &JobSpec) -> Result<Explanation, Refusal> {
     w.engine.state().explain_spec(&Arc::new(spec.clone()), "user:ann", w.now)
 }
 
 #[test]
 fn what_a_spec_would_meet_can_be_asked_beforehand() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.run(limited(1, 8, 60));
     assert!(ask(&w, &gang(1, 8)).unwrap().starts_now);
     let e = ask(&w, &limited(2, 8, 10)).unwrap();
@@ -237,7 +237,7 @@ fn what_a_spec_would_meet_can_be_asked_beforehand() {
 
 #[test]
 fn who_would_be_stopped_for_a_spec_is_said_as_the_plan_does_it() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let low = JobSpec { priority: Priority::Low, checkpoint: checkpoints(true), ..gang(1, 8) };
     let running = w.run(low);
     w.pass(Span::mins(10));
@@ -258,7 +258,7 @@ fn who_would_be_stopped_for_a_spec_is_said_as_the_plan_does_it() {
 
 #[test]
 fn who_may_be_stopped_after_the_minimum_run_time_is_said_before_it_is_over() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let low = JobSpec { priority: Priority::Low, checkpoint: checkpoints(true), ..gang(1, 8) };
     let running = w.run(low);
     let policy = w.engine.state().policy.preemption.clone();
@@ -284,7 +284,7 @@ fn who_may_be_stopped_after_the_minimum_run_time_is_said_before_it_is_over() {
 
 #[test]
 fn what_a_spec_names_is_asked_beforehand_too() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let first = w.run(limited(1, 8, 60));
     let after = |job: &str| JobSpec { after: vec![job.into()], ..gang(1, 1) };
     let e = ask(&w, &after(&format!("{first}:any"))).unwrap();
@@ -300,7 +300,7 @@ fn what_a_spec_names_is_asked_beforehand_too() {
 
 #[test]
 fn a_directory_for_checkpoints_that_another_job_has_is_told() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let saves = JobSpec { checkpoint: checkpoints(false), ..gang(1, 1) };
     let told = |e: &Explanation| {
         let notes: Vec<_> = e.constraints.iter().filter(|c| c.name == "checkpoint").collect();
@@ -310,7 +310,7 @@ fn a_directory_for_checkpoints_that_another_job_has_is_told() {
     assert_eq!(told(&ask(&w, &saves).unwrap()), "");
     let first = w.run(saves.clone());
     assert_eq!(told(&w.explain(first)), "");
-    let may_warn = |w: &World, id| w.engine.state().may_warn(w.job(id), w.now);
+    let may_warn = |w: &TestSite, id| w.engine.state().may_warn(w.job(id), w.now);
     assert!(!may_warn(&w, first));
     let (one, asked) = (format!("job {first}, which is running, saves to `/ckpt` too"), &saves);
     assert!(told(&ask(&w, asked).unwrap()).starts_with(&one), "before it is submitted");
@@ -338,12 +338,12 @@ fn a_directory_for_checkpoints_that_another_job_has_is_told() {
 
 #[test]
 fn the_limits_of_the_site_are_asked_beforehand_too() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.policy(|p| {
         p.limits.max_time = Some(Span::hours(2));
         p.limits.queued_jobs_per_user = Some(1);
     });
-    let refused = |w: &mut World, spec: &JobSpec| {
+    let refused = |w: &mut TestSite, spec: &JobSpec| {
         let asked = ask(w, spec).unwrap_err();
         assert_eq!(w.try_as("ann", spec.clone()).unwrap_err(), asked);
         asked
@@ -357,7 +357,7 @@ fn the_limits_of_the_site_are_asked_beforehand_too() {
 
 #[test]
 fn a_lemon_takes_small_preemptible_work_only() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.ok(Command::MarkNode { node: node(0), role: Some(NodeRole::Lemon), hazard: Some(300) });
     let normal = w.try_as("ann", gang(1, 8));
     if let Ok(id) = normal {
@@ -374,7 +374,7 @@ fn parts_of_gpus_share_one_and_say_when_they_do_not_fit() {
         spec.gang.gpu_milli = Some(milli);
         spec
     };
-    let mut w = World::new(1, 1);
+    let mut w = TestSite::new(1, 1);
     let a = w.run(part(600));
     let b = w.run(part(400));
     assert_eq!(w.nodes_of(a), w.nodes_of(b));

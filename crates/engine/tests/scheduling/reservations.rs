@@ -1,6 +1,6 @@
 //! Nodes kept for maintenance or for one tenant, in windows that come once or again and again.
 
-use crate::common::{World, checkpoints, gang, limited, node};
+use crate::common::{TestSite, checkpoints, gang, limited, node};
 use muster_model::command::{Command, RefusalCode};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
@@ -16,7 +16,7 @@ fn by(project: &str, spec: JobSpec) -> JobSpec {
 }
 
 /// A window over the first node that begins in an hour and lasts two.
-fn window(w: &World, more: &Value) -> Value {
+fn window(w: &TestSite, more: &Value) -> Value {
     let mut r = json!({
         "name": "window",
         "over": {"nodes": [node(0)]},
@@ -28,7 +28,7 @@ fn window(w: &World, more: &Value) -> Value {
     r
 }
 
-fn begins(w: &World, id: JobId) -> bool {
+fn begins(w: &TestSite, id: JobId) -> bool {
     let a = w.job(id).attempt.as_ref().unwrap();
     let reason = match (&a.stop, &a.notice) {
         (Some(s), _) => Some(&s.reason),
@@ -38,14 +38,14 @@ fn begins(w: &World, id: JobId) -> bool {
     matches!(reason, Some(StopReason::ReservationBegins { .. }))
 }
 
-fn until(w: &mut World, t: Time) {
+fn until(w: &mut TestSite, t: Time) {
     let span = t.since(w.now);
     w.sleep(span);
 }
 
 #[test]
 fn maintenance_keeps_work_off_that_would_run_into_it() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let r = window(&w, &json!({}));
     w.reserve(r);
     let start = w.now + Span::hours(1);
@@ -72,7 +72,7 @@ fn maintenance_keeps_work_off_that_would_run_into_it() {
 
 #[test]
 fn unlimited_work_is_asked_for_a_checkpoint_in_time_and_stopped_at_the_beginning() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(true), ..gang(1, 8) });
     let r = window(&w, &json!({"overrun": "stop"}));
     w.reserve(r);
@@ -96,7 +96,7 @@ fn unlimited_work_is_asked_for_a_checkpoint_in_time_and_stopped_at_the_beginning
 
 #[test]
 fn unlimited_work_without_checkpoints_runs_until_the_window_begins() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let r = window(&w, &json!({"overrun": "stop"}));
     w.reserve(r);
     let start = w.now + Span::hours(1);
@@ -111,7 +111,7 @@ fn unlimited_work_without_checkpoints_runs_until_the_window_begins() {
 
 #[test]
 fn work_that_may_finish_finishes() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let id = w.run(gang(1, 8));
     let r = window(&w, &json!({"overrun": "finish"}));
     w.reserve(r);
@@ -127,7 +127,7 @@ fn work_that_may_finish_finishes() {
 
 #[test]
 fn a_tenants_window_admits_its_project_alone() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.project("blue");
     let r = window(&w, &json!({"projects": ["blue"]}));
     w.reserve(r);
@@ -142,7 +142,7 @@ fn a_tenants_window_admits_its_project_alone() {
     w.finish(own);
     assert_eq!(w.job(stranger).state, JobState::Queued);
     // Work of its own that still runs at the beginning is left alone.
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.project("blue");
     let own = w.run(by("blue", gang(1, 8)));
     let r = window(&w, &json!({"projects": ["blue"]}));
@@ -153,7 +153,7 @@ fn a_tenants_window_admits_its_project_alone() {
 
 #[test]
 fn spot_work_may_have_what_is_lent_and_leaves_when_it_is_wanted() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.project("blue");
     let r = window(&w, &json!({"projects": ["blue"], "lend": true}));
     w.reserve(r);
@@ -175,7 +175,7 @@ fn spot_work_may_have_what_is_lent_and_leaves_when_it_is_wanted() {
 fn who_waits_for_the_end_of_a_window_alone_is_asked_again_then() {
     use muster_model::policy::BackfillMode::{Aggressive, Conservative, Easy};
     for mode in [Conservative, Easy, Aggressive] {
-        let mut w = World::new(2, 8);
+        let mut w = TestSite::new(2, 8);
         w.policy(|p| p.backfill.mode = mode);
         w.ok(Command::Cordon { node: node(1), reason: "fan".into() });
         let r = window(&w, &json!({}));
@@ -194,7 +194,7 @@ fn who_waits_for_the_end_of_a_window_alone_is_asked_again_then() {
 
 #[test]
 fn a_recurring_window_comes_again() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let r = window(&w, &json!({"every": "1d", "length": "1h"}));
     w.reserve(r);
     let first = w.now + Span::hours(1);
@@ -217,7 +217,7 @@ fn a_recurring_window_comes_again() {
 
 #[test]
 fn reserved_work_runs_inside_a_reservation_of_its_project_only() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.project("blue");
     let r = window(&w, &json!({"projects": ["blue"]}));
     w.reserve(r);
@@ -236,7 +236,7 @@ fn reserved_work_runs_inside_a_reservation_of_its_project_only() {
 
 #[test]
 fn a_reservation_of_gpus_chooses_whole_nodes_that_no_other_one_covers() {
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     let r = window(&w, &json!({}));
     w.reserve(r.clone());
     let mut second = r.clone();
@@ -259,7 +259,7 @@ fn a_reservation_of_gpus_chooses_whole_nodes_that_no_other_one_covers() {
 
 #[test]
 fn a_reservation_over_a_domain_covers_nodes_that_join_later() {
-    let mut w = World::empty();
+    let mut w = TestSite::empty();
     w.ok(Command::SetTopology { topology: Arc::new(crate::common::topology(4)) });
     for i in 0..4 {
         w.ok(Command::Enroll {
@@ -282,7 +282,7 @@ fn a_reservation_over_a_domain_covers_nodes_that_join_later() {
 
 #[test]
 fn a_deleted_reservation_gives_its_nodes_back_at_once() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let r = window(&w, &json!({}));
     w.reserve(r);
     let id = w.submit(limited(1, 8, 90));
@@ -296,7 +296,7 @@ fn a_deleted_reservation_gives_its_nodes_back_at_once() {
 
 #[test]
 fn senseless_reservations_are_refused() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let good = window(&w, &json!({}));
     let bad = [
         json!({"projects": ["nobody"]}),

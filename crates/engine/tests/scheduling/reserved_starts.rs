@@ -1,6 +1,6 @@
 //! Waiting gangs are told when they start at the latest, and that is kept.
 
-use crate::common::{World, gang, limited, node, number};
+use crate::common::{TestSite, gang, limited, node, number};
 use muster_model::command::Command;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
@@ -10,11 +10,11 @@ use muster_model::placement::GpuSet;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::units::{Span, Time};
 
-fn reserved_start(w: &World, id: JobId) -> ReservedStart {
+fn reserved_start(w: &TestSite, id: JobId) -> ReservedStart {
     w.job(id).reserved_start.clone().unwrap_or_else(|| panic!("job {id} had nothing reserved"))
 }
 
-fn reserved(w: &World, from: usize, id: JobId) -> Vec<ReservedStart> {
+fn reserved(w: &TestSite, from: usize, id: JobId) -> Vec<ReservedStart> {
     let mine = |e: &Event| match e {
         Event::StartReserved { job, reserved_start } if *job == id => Some(reserved_start.clone()),
         _ => None,
@@ -23,7 +23,7 @@ fn reserved(w: &World, from: usize, id: JobId) -> Vec<ReservedStart> {
 }
 
 /// Jobs that run past their limit are stopped, and their ranks go away at once.
-fn let_time_pass(w: &mut World, span: Span) {
+fn let_time_pass(w: &mut TestSite, span: Span) {
     let end = w.now + span;
     while w.now < end {
         let next = w.engine.next_wake().filter(|t| *t < end).unwrap_or(end);
@@ -45,7 +45,7 @@ fn let_time_pass(w: &mut World, span: Span) {
 
 #[test]
 fn a_waiting_gang_has_a_reserved_start_by_the_limits_of_what_runs_and_gets_it() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let a = w.run(limited(2, 8, 60));
     w.pass(Span::mins(10));
     let b = w.run(limited(2, 8, 60));
@@ -71,7 +71,7 @@ fn a_waiting_gang_has_a_reserved_start_by_the_limits_of_what_runs_and_gets_it() 
 
 #[test]
 fn a_reserved_start_never_moves_later_and_work_that_ends_early_lets_it_start_early() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let a = w.run(limited(2, 8, 60));
     let b = w.run(limited(2, 8, 120));
     let c = w.submit(limited(4, 8, 30));
@@ -93,7 +93,7 @@ fn a_reserved_start_never_moves_later_and_work_that_ends_early_lets_it_start_ear
 
 #[test]
 fn nothing_is_reserved_behind_work_without_a_limit() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.run(gang(1, 8));
     let big = w.submit(limited(2, 8, 30));
     assert_eq!(w.job(big).reserved_start, None);
@@ -102,7 +102,7 @@ fn nothing_is_reserved_behind_work_without_a_limit() {
 
 #[test]
 fn a_short_job_passes_a_reserved_gang_and_a_long_one_does_not() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.run(limited(3, 8, 60));
     let big = w.submit(limited(4, 8, 60));
     let at = reserved_start(&w, big).at;
@@ -123,7 +123,7 @@ fn a_short_job_passes_a_reserved_gang_and_a_long_one_does_not() {
 
 #[test]
 fn easy_backfill_reserves_a_start_for_the_head_alone() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.policy(|p| p.backfill.mode = muster_model::policy::BackfillMode::Easy);
     w.run(limited(2, 8, 60));
     let first = w.submit(limited(2, 8, 60));
@@ -134,7 +134,7 @@ fn easy_backfill_reserves_a_start_for_the_head_alone() {
 
 #[test]
 fn a_change_of_what_a_job_asks_for_drops_its_reserved_start_and_a_new_one_follows() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.run(limited(2, 8, 60));
     let first = w.submit(limited(2, 8, 60));
     let second = w.submit(limited(2, 8, 30));
@@ -165,7 +165,7 @@ fn a_change_of_what_a_job_asks_for_drops_its_reserved_start_and_a_new_one_follow
 
 #[test]
 fn a_shorter_limit_of_what_runs_leaves_reserved_starts_alone_and_a_longer_one_moves_them() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let long = w.run(limited(1, 4, 240));
     let short = w.run(limited(1, 4, 60));
     let waits = w.submit(limited(1, 4, 30));
@@ -185,7 +185,7 @@ fn a_shorter_limit_of_what_runs_leaves_reserved_starts_alone_and_a_longer_one_mo
 
 #[test]
 fn a_held_or_cancelled_job_gives_its_reserved_start_back() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let runs = w.run(limited(1, 8, 60));
     let big = w.submit(limited(2, 8, 60));
     let small = w.submit(limited(1, 8, 90));
@@ -207,7 +207,7 @@ fn a_held_or_cancelled_job_gives_its_reserved_start_back() {
 
 #[test]
 fn a_node_that_fails_breaks_a_reserved_start_and_the_new_one_says_why() {
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     let a = w.run(limited(1, 8, 30));
     let b = w.run(limited(1, 8, 60));
     let c = w.run(limited(1, 8, 120));
@@ -215,7 +215,7 @@ fn a_node_that_fails_breaks_a_reserved_start_and_the_new_one_says_why() {
     let p = reserved_start(&w, big);
     assert_eq!(p.at, w.now + Span::mins(60));
     let kept: Vec<usize> = p.nodes.iter().map(number).collect();
-    let on = |w: &World, id| number(&w.nodes_of(id)[0]);
+    let on = |w: &TestSite, id| number(&w.nodes_of(id)[0]);
     assert!(kept.contains(&on(&w, a)) && kept.contains(&on(&w, b)));
     let n = w.log.len();
     let gone = w.nodes_of(b)[0].clone();
@@ -238,7 +238,7 @@ fn a_node_that_fails_breaks_a_reserved_start_and_the_new_one_says_why() {
 
 #[test]
 fn a_reserved_start_that_nothing_can_keep_any_more_is_taken_back() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.run(limited(1, 8, 30));
     w.run(limited(1, 8, 60));
     let big = w.submit(limited(2, 8, 60));
@@ -257,7 +257,7 @@ fn a_reserved_start_on_a_node_that_carries_less_than_before_is_taken_back() {
     let fewer =
         (exclude(GpuSet(1)), exclude(GpuSet::EMPTY), "has less capacity than before", false);
     for (less, back, why, never) in [lemon, fewer] {
-        let mut w = World::new(2, 8);
+        let mut w = TestSite::new(2, 8);
         w.run(limited(1, 8, 30));
         w.run(limited(1, 8, 60));
         let big = w.submit(limited(2, 8, 60));
@@ -281,7 +281,7 @@ fn a_reserved_start_on_a_node_that_carries_less_than_before_is_taken_back() {
 
 #[test]
 fn a_reserved_start_stays_where_a_node_carries_more_or_as_much_as_before() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.ok(Command::MarkNode { node: node(0), role: Some(NodeRole::Lemon), hazard: None });
     w.run(JobSpec { priority: Priority::Low, ..limited(1, 8, 30) });
     let next = w.submit(JobSpec { priority: Priority::Low, ..limited(1, 8, 60) });
@@ -296,7 +296,7 @@ fn a_reserved_start_stays_where_a_node_carries_more_or_as_much_as_before() {
 
 #[test]
 fn a_reserved_start_survives_a_restart_of_the_server() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.run(limited(3, 8, 60));
     let big = w.submit(limited(4, 8, 60));
     let at = reserved_start(&w, big).at;
@@ -312,7 +312,7 @@ fn a_reserved_start_survives_a_restart_of_the_server() {
 
 #[test]
 fn nodes_are_gathered_for_a_big_gang_that_has_no_reserved_start() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let mut small: Vec<JobId> = (0..4).map(|_| w.run(gang(1, 8))).collect();
     let big = w.submit(gang(3, 8));
     w.pass(w.engine.state().policy.backfill.patience);
@@ -341,7 +341,7 @@ fn nodes_are_gathered_for_a_big_gang_that_has_no_reserved_start() {
 
 #[test]
 fn a_reserved_gang_starts_when_its_nodes_are_free_though_others_like_it_do_not_fit() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let a = w.run(limited(2, 8, 60));
     let b = w.run(limited(2, 8, 60));
     let c = w.submit(gang(2, 8));
@@ -351,7 +351,7 @@ fn a_reserved_gang_starts_when_its_nodes_are_free_though_others_like_it_do_not_f
     assert_eq!(w.job(e).reserved_start, None, "those before it have no limit");
     w.finish(a);
     let started =
-        |w: &World| [c, d].iter().filter(|j| w.job(**j).state == JobState::Starting).count();
+        |w: &TestSite| [c, d].iter().filter(|j| w.job(**j).state == JobState::Starting).count();
     assert_eq!(started(&w), 1, "half of the fleet is free");
     w.finish(b);
     assert_eq!(started(&w), 2);

@@ -1,6 +1,6 @@
 //! What a user may have: limits of the site, quotas, and a fair share.
 
-use crate::common::{World, gang, limited, replay};
+use crate::common::{TestSite, gang, limited, replay};
 use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::ids::JobId;
@@ -16,13 +16,13 @@ fn by(project: &str, spec: JobSpec) -> JobSpec {
     JobSpec { project: Some(project.parse().unwrap()), ..spec }
 }
 
-fn started(w: &World, id: JobId) -> bool {
+fn started(w: &TestSite, id: JobId) -> bool {
     w.job(id).attempt.is_some()
 }
 
 #[test]
 fn more_waiting_jobs_than_a_user_may_have_are_refused_and_leave_no_trace() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.policy(|p| p.limits.queued_jobs_per_user = Some(2));
     w.run(gang(1, 8));
     w.submit_as("ann", gang(1, 8));
@@ -42,7 +42,7 @@ fn more_waiting_jobs_than_a_user_may_have_are_refused_and_leave_no_trace() {
 
 #[test]
 fn the_queue_as_a_whole_may_be_bounded() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.run(gang(1, 8));
     w.policy(|p| p.limits.queued_jobs = Some(1));
     w.submit_as("ann", gang(1, 8));
@@ -51,7 +51,7 @@ fn the_queue_as_a_whole_may_be_bounded() {
 
 #[test]
 fn held_jobs_count_among_those_that_wait_of_a_project() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.project("other");
     w.policy(|p| p.limits.queued_jobs_per_project = Some(3));
     let held = JobSpec { array: Some("0-1".into()), hold: true, ..gang(1, 8) };
@@ -70,7 +70,7 @@ fn held_jobs_count_among_those_that_wait_of_a_project() {
 }
 
 /// Submits what runs so many bytes, as the server does.
-fn submit_bytes(w: &mut World, spec: JobSpec, bytes: u64) -> Result<JobId, Refusal> {
+fn submit_bytes(w: &mut TestSite, spec: JobSpec, bytes: u64) -> Result<JobId, Refusal> {
     let actor = Actor { name: "user:ann".into(), role: Role::User, project: None };
     let command = Command::Submit { spec: Arc::new(spec) };
     let req = Request { actor, at: w.now, key: None, if_version: None, command };
@@ -85,7 +85,7 @@ fn submit_bytes(w: &mut World, spec: JobSpec, bytes: u64) -> Result<JobId, Refus
 #[test]
 fn what_ended_jobs_ran_counts_until_it_is_not_stored_any_more() {
     const BYTES: u64 = 900 << 10;
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.project("other");
     w.policy(|p| p.limits.stored_mib_per_project = Some(2));
     let held = JobSpec { hold: true, ..gang(1, 8) };
@@ -118,7 +118,7 @@ fn what_ended_jobs_ran_counts_until_it_is_not_stored_any_more() {
 
 #[test]
 fn a_project_has_so_many_secrets_and_no_more() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.project("other");
     w.policy(|p| p.limits.secrets_per_project = Some(2));
     let set = |project: &str, name: &str| Command::SetSecret {
@@ -149,7 +149,7 @@ fn a_project_has_so_many_secrets_and_no_more() {
 
 #[test]
 fn the_longest_time_is_a_default_and_a_limit() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.policy(|p| p.limits.max_time = Some(Span::hours(2)));
     let id = w.submit(gang(1, 8));
     assert_eq!(w.job(id).spec.time_limit, Some(Span::hours(2)));
@@ -169,13 +169,13 @@ fn the_longest_time_is_a_default_and_a_limit() {
 
 #[test]
 fn the_limit_of_a_job_that_runs_is_extended_by_an_operator_and_shortened_by_its_user() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let id = w.run(limited(1, 8, 60));
     let started = w.job(id).started_at.unwrap();
     let waits = w.submit(limited(1, 8, 30));
-    let reserved = |w: &World| w.job(waits).reserved_start.as_ref().unwrap().at;
+    let reserved = |w: &TestSite| w.job(waits).reserved_start.as_ref().unwrap().at;
     assert_eq!(reserved(&w), started + Span::hours(1));
-    let ask = |w: &mut World, role, job, mins| {
+    let ask = |w: &mut TestSite, role, job, mins| {
         let actor = Actor { name: "user:ann".into(), role, project: None };
         let time_limit = Some(Span::mins(mins));
         let (at, command) = (w.now, Command::UpdateJob { job, priority: None, time_limit });
@@ -194,7 +194,7 @@ fn the_limit_of_a_job_that_runs_is_extended_by_an_operator_and_shortened_by_its_
     assert_eq!(w.log.len(), n, "what is refused leaves no trace");
 
     ask(&mut w, Role::Operator, id, 240).unwrap();
-    let deadline = |w: &World| w.job(id).attempt.as_ref().unwrap().deadline;
+    let deadline = |w: &TestSite| w.job(id).attempt.as_ref().unwrap().deadline;
     assert_eq!(deadline(&w), Some(started + Span::hours(4)));
     assert_eq!(w.job(id).spec.time_limit, Some(Span::hours(4)));
     assert_eq!(reserved(&w), started + Span::hours(4), "no start is reserved before that");
@@ -211,7 +211,7 @@ fn the_limit_of_a_job_that_runs_is_extended_by_an_operator_and_shortened_by_its_
 
 #[test]
 fn a_user_runs_so_many_jobs_at_once_and_no_more() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.policy(|p| p.limits.running_jobs_per_user = Some(2));
     let mine: Vec<JobId> = (0..3).map(|_| w.submit_as("ann", gang(1, 8))).collect();
     let other = w.submit_as("bob", gang(1, 8));
@@ -227,7 +227,7 @@ fn a_user_runs_so_many_jobs_at_once_and_no_more() {
 
 #[test]
 fn a_user_holds_so_many_gpus_at_once_and_no_more() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.policy(|p| p.limits.gpus_per_user = Some(10));
     let a = w.submit_as("ann", gang(1, 8));
     let b = w.submit_as("ann", gang(1, 4));
@@ -241,7 +241,7 @@ fn a_user_holds_so_many_gpus_at_once_and_no_more() {
 
 #[test]
 fn a_quota_that_is_used_up_holds_its_project_back_and_says_so() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.project("blue");
     w.quotas(&json!([
         {"name": "blue", "projects": ["blue"], "gpus": [{"nominal": 8, "borrow": 0}]},
@@ -261,7 +261,7 @@ fn a_quota_that_is_used_up_holds_its_project_back_and_says_so() {
 
 #[test]
 fn quotas_name_projects_that_exist() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let tree = json!({"tree": [{"name": "x", "projects": ["nobody"], "gpus": [{"nominal": 1}]}]});
     let quotas = Arc::new(serde_json::from_value(tree).unwrap());
     let n = w.log.len();
@@ -272,7 +272,7 @@ fn quotas_name_projects_that_exist() {
 #[test]
 fn a_strict_quota_lets_nobody_pass() {
     for (order, passes) in [("strict", false), ("best-effort", true)] {
-        let mut w = World::new(2, 8);
+        let mut w = TestSite::new(2, 8);
         w.project("blue");
         w.quotas(&json!([
             {"name": "blue", "projects": ["blue"], "order": order, "gpus": [{"nominal": 16}]},
@@ -287,7 +287,7 @@ fn a_strict_quota_lets_nobody_pass() {
 
 #[test]
 fn who_has_had_less_goes_first_and_old_use_fades() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     // Ann has had the machine for a day.
     let id = w.submit_as("ann", gang(1, 8));
     w.start(id);
@@ -317,7 +317,7 @@ fn who_has_had_less_goes_first_and_old_use_fades() {
 
 #[test]
 fn fair_share_never_passes_a_class_and_can_be_turned_off() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let id = w.submit_as("ann", gang(1, 8));
     w.start(id);
     w.pass(Span::hours(24));
@@ -325,7 +325,7 @@ fn fair_share_never_passes_a_class_and_can_be_turned_off() {
     let bob = w.submit_as("bob", gang(1, 8));
     w.finish(id);
     assert!(started(&w, ann) && !started(&w, bob));
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     w.policy(|p| p.fair_share.enabled = false);
     let id = w.submit_as("ann", gang(1, 8));
     w.start(id);
@@ -338,7 +338,7 @@ fn fair_share_never_passes_a_class_and_can_be_turned_off() {
 
 #[test]
 fn a_policy_that_makes_no_sense_is_refused_and_the_same_one_again_changes_nothing() {
-    let mut w = World::new(1, 8);
+    let mut w = TestSite::new(1, 8);
     let n = w.log.len();
     let mut bad = SitePolicy::default();
     bad.fair_share.half_life = Span(1);
@@ -350,13 +350,13 @@ fn a_policy_that_makes_no_sense_is_refused_and_the_same_one_again_changes_nothin
 
 #[test]
 fn starts_are_staggered_where_the_policy_says_so() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     w.policy(|p| {
         p.power.stagger_gpus = 8;
         p.power.stagger_window = Span::secs(10);
     });
     let jobs: Vec<JobId> = (0..3).map(|_| w.gang(1, 8)).collect();
-    let up = |w: &World| jobs.iter().filter(|j| started(w, **j)).count();
+    let up = |w: &TestSite| jobs.iter().filter(|j| started(w, **j)).count();
     assert_eq!(up(&w), 1);
     w.sleep(Span::secs(10));
     assert_eq!(up(&w), 2);
@@ -366,7 +366,7 @@ fn starts_are_staggered_where_the_policy_says_so() {
 
 #[test]
 fn a_power_budget_is_not_passed() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     // One node of eight at 700 W each and its host draws 8,100 W.
     w.policy(|p| {
         p.power.feeds.insert("A".into(), 17_000);

@@ -1,6 +1,6 @@
 //! Nodes of a gang fail: just those are replaced, by spares that are near.
 
-use crate::common::{World, checkpoints, gang, limited, node, number, replay};
+use crate::common::{TestSite, checkpoints, gang, limited, node, number, replay};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
@@ -10,7 +10,7 @@ use muster_model::node::NodeRole;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::units::Span;
 
-fn mark(w: &mut World, i: usize, role: NodeRole) {
+fn mark(w: &mut TestSite, i: usize, role: NodeRole) {
     w.ok(Command::MarkNode { node: node(i), role: Some(role), hazard: None });
 }
 
@@ -19,15 +19,15 @@ fn leaf(n: &NodeName) -> usize {
 }
 
 /// Sixteen nodes in two leaves, with two spares at the end of each.
-fn with_spares() -> World {
-    let mut w = World::new(16, 8);
+fn with_spares() -> TestSite {
+    let mut w = TestSite::new(16, 8);
     for i in [6, 7, 14, 15] {
         mark(&mut w, i, NodeRole::Spare);
     }
     w
 }
 
-fn stop_rest(w: &mut World, id: JobId, gone: &[NodeName]) {
+fn stop_rest(w: &mut TestSite, id: JobId, gone: &[NodeName]) {
     for n in w.nodes_of(id) {
         if !gone.contains(&n) && w.job(id).state == JobState::Stopping {
             w.report(id, &n, Observed::Ended(SlotEnd::Stopped));
@@ -77,7 +77,7 @@ fn two_nodes_lost_at_once_are_replaced_by_spares_of_the_same_leaf() {
 
 #[test]
 fn a_free_node_in_the_leaf_is_taken_when_it_has_no_spare_left() {
-    let mut w = World::new(16, 8);
+    let mut w = TestSite::new(16, 8);
     mark(&mut w, 15, NodeRole::Spare);
     let id = w.gang(4, 8);
     w.start(id);
@@ -91,7 +91,7 @@ fn a_free_node_in_the_leaf_is_taken_when_it_has_no_spare_left() {
 
 #[test]
 fn what_a_swap_keeps_is_not_given_to_others_meanwhile() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     mark(&mut w, 3, NodeRole::Spare);
     let id = w.gang(3, 8);
     w.start(id);
@@ -119,7 +119,7 @@ fn a_drained_node_is_replaced_the_same_way() {
 
 #[test]
 fn without_a_replacement_the_gang_waits_like_any_other() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let id = w.gang(2, 8);
     w.start(id);
     let had = w.nodes_of(id);
@@ -153,9 +153,9 @@ fn a_replacement_that_fails_too_is_replaced_again() {
 
 #[test]
 fn a_spare_that_comes_back_steps_in_for_the_node_that_a_waiting_gang_lost() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     mark(&mut w, 3, NodeRole::Spare);
-    let drain = |w: &mut World, i: usize| {
+    let drain = |w: &mut TestSite, i: usize| {
         w.ok(Command::Drain { node: node(i), reason: "broken".into(), stop: true });
     };
     drain(&mut w, 3);
@@ -167,13 +167,13 @@ fn a_spare_that_comes_back_steps_in_for_the_node_that_a_waiting_gang_lost() {
     w.pass(Span::mins(1));
     w.ok(Command::Undrain { node: node(3) });
     assert_eq!(w.job(id).state, JobState::Starting);
-    let role = |w: &World, i: usize| w.engine.state().nodes[&node(i)].role;
+    let role = |w: &TestSite, i: usize| w.engine.state().nodes[&node(i)].role;
     assert_eq!((role(&w, 3), role(&w, 0)), (NodeRole::Normal, NodeRole::Spare));
 }
 
 #[test]
 fn a_gang_and_the_job_that_has_its_nodes_reserved_do_not_wait_for_each_other() {
-    let mut w = World::new(5, 8);
+    let mut w = TestSite::new(5, 8);
     let id = w.run(limited(4, 8, 240));
     let had = w.nodes_of(id);
     let other = w.submit(limited(3, 8, 10));
@@ -194,7 +194,7 @@ fn a_gang_and_the_job_that_has_its_nodes_reserved_do_not_wait_for_each_other() {
 
 #[test]
 fn a_gang_that_its_fence_makes_late_goes_before_whoever_came_meanwhile() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..limited(3, 8, 60) });
     let had = w.nodes_of(id);
     w.lose(&had[0]);
@@ -213,7 +213,7 @@ fn a_gang_that_its_fence_makes_late_goes_before_whoever_came_meanwhile() {
 
 #[test]
 fn one_that_gives_way_gets_another_reserved_start_wherever_it_stands_in_the_queue() {
-    let mut w = World::new(5, 8);
+    let mut w = TestSite::new(5, 8);
     w.policy(|p| (p.backfill.reserved_starts, p.preemption.enabled) = (1, false));
     let id = w.run(JobSpec { priority: Priority::Low, ..limited(4, 8, 240) });
     let had = w.nodes_of(id);

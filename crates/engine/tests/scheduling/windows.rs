@@ -1,6 +1,6 @@
 //! Which nodes a reservation gets, whose work it stops, and how work keeps out of its way.
 
-use crate::common::{World, checkpoints, gang, limited, node, number, replay};
+use crate::common::{TestSite, checkpoints, gang, limited, node, number, replay};
 use muster_engine::ReservationEffect;
 use muster_model::command::Observed;
 use muster_model::ids::JobId;
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Reserves GPUs for two hours from an hour on.
-fn reserve_gpus(w: &mut World, name: &str, count: u32) -> Vec<NodeName> {
+fn reserve_gpus(w: &mut TestSite, name: &str, count: u32) -> Vec<NodeName> {
     let start = (w.now + Span::hours(1)).0;
     let over = json!({"gpus": {"count": count}});
     w.reserve(json!({"name": name, "over": over, "start": start, "length": "2h"}));
@@ -20,19 +20,19 @@ fn reserve_gpus(w: &mut World, name: &str, count: u32) -> Vec<NodeName> {
 }
 
 /// Reserves nodes for two hours.
-fn reserve_nodes(w: &mut World, nodes: &[NodeName], start: Time) {
+fn reserve_nodes(w: &mut TestSite, nodes: &[NodeName], start: Time) {
     let over = json!({"nodes": nodes});
     w.reserve(json!({"name": "window", "over": over, "start": start.0, "length": "2h"}));
 }
 
-fn effect(w: &World, name: &str) -> ReservationEffect {
+fn effect(w: &TestSite, name: &str) -> ReservationEffect {
     let state = w.engine.state();
     state.reservation_effect(&state.reservations[name], w.now)
 }
 
 #[test]
 fn idle_nodes_of_one_rack_are_reserved_before_busy_and_lost_ones() {
-    let mut w = World::new(16, 8);
+    let mut w = TestSite::new(16, 8);
     let job = w.run(gang(2, 8));
     let busy = w.nodes_of(job);
     let lost = (0..16).map(node).find(|n| !busy.contains(n)).unwrap();
@@ -47,7 +47,7 @@ fn idle_nodes_of_one_rack_are_reserved_before_busy_and_lost_ones() {
 
 #[test]
 fn work_that_is_over_before_the_window_is_in_nobodys_way() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let short = w.run(limited(1, 8, 30));
     let endless = w.run(gang(1, 8));
     assert_eq!(reserve_gpus(&mut w, "night", 8), w.nodes_of(short));
@@ -57,7 +57,7 @@ fn work_that_is_over_before_the_window_is_in_nobodys_way() {
 
 #[test]
 fn where_work_must_stop_the_fewest_jobs_are_hit_and_named() {
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     let wide = w.run(gang(2, 8));
     let small = [w.run(gang(1, 4)), w.run(gang(1, 4))];
     assert_eq!(w.nodes_of(small[0]), w.nodes_of(small[1]), "they share a node");
@@ -74,7 +74,7 @@ fn where_work_must_stop_the_fewest_jobs_are_hit_and_named() {
 
 #[test]
 fn a_node_that_takes_no_work_is_reserved_last_and_named() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     w.lose(&node(0));
     assert_eq!(reserve_gpus(&mut w, "first", 8), [node(1)]);
     assert!(effect(&w, "first").not_serving.is_empty());
@@ -84,13 +84,13 @@ fn a_node_that_takes_no_work_is_reserved_last_and_named() {
 
 #[test]
 fn unlimited_work_goes_where_no_window_begins_and_is_warned_where_it_cannot() {
-    let mut w = World::new(2, 8);
+    let mut w = TestSite::new(2, 8);
     let start = w.now + Span::hours(1);
     reserve_nodes(&mut w, &[node(0)], start);
     let first = w.run(gang(1, 8));
     assert_eq!(w.nodes_of(first), [node(1)]);
     assert!(!w.explain(first).summary.contains("window"));
-    let may_warn = |w: &World, id| w.engine.state().may_warn(w.job(id), w.now);
+    let may_warn = |w: &TestSite, id| w.engine.state().may_warn(w.job(id), w.now);
     assert!(!may_warn(&w, first), "there is nothing to ask for");
     // As before, it may have the reserved node until the window begins; nobody is surprised.
     let second = w.run(gang(1, 8));
@@ -109,7 +109,7 @@ fn unlimited_work_goes_where_no_window_begins_and_is_warned_where_it_cannot() {
 
 #[test]
 fn a_gang_without_a_limit_keeps_off_nodes_with_a_window_ahead() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let start = w.now + Span::hours(1);
     reserve_nodes(&mut w, &[node(0), node(2)], start);
     let id = w.submit(gang(2, 8));
@@ -117,7 +117,7 @@ fn a_gang_without_a_limit_keeps_off_nodes_with_a_window_ahead() {
 }
 
 /// A gang of two with checkpoints that lost its first node, and when its other rank stopped.
-fn fenced(w: &mut World) -> (JobId, NodeName, Time) {
+fn fenced(w: &mut TestSite) -> (JobId, NodeName, Time) {
     let id = w.run(JobSpec { checkpoint: checkpoints(true), ..gang(2, 8) });
     w.pass(Span::mins(2));
     let nodes = w.nodes_of(id);
@@ -130,7 +130,7 @@ fn fenced(w: &mut World) -> (JobId, NodeName, Time) {
 
 #[test]
 fn a_fence_is_explained_with_its_node_and_its_end() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let (id, lost, _) = fenced(&mut w);
     let summary = w.explain(id).summary;
     for words in ["next attempt in ", "at the earliest", lost.as_str(), "have certainly stopped"] {
@@ -140,7 +140,7 @@ fn a_fence_is_explained_with_its_node_and_its_end() {
 
 #[test]
 fn an_attempt_has_run_until_its_node_was_last_heard_however_long_its_fence_lasts() {
-    let mut w = World::new(4, 8);
+    let mut w = TestSite::new(4, 8);
     let (id, _, stopped) = fenced(&mut w);
     w.pass(Span::secs(30));
     let attempt = w.job(id).attempt.as_ref().unwrap();
@@ -156,7 +156,7 @@ fn an_attempt_has_run_until_its_node_was_last_heard_however_long_its_fence_lasts
 
 #[test]
 fn a_replacement_inside_a_window_of_others_is_not_waited_for() {
-    let mut w = World::new(6, 8);
+    let mut w = TestSite::new(6, 8);
     let (id, ..) = fenced(&mut w);
     let kept = w.job(id).reserved_start.as_ref().unwrap().nodes.to_vec();
     let start = w.now + Span::secs(10);
@@ -165,7 +165,7 @@ fn a_replacement_inside_a_window_of_others_is_not_waited_for() {
     assert_eq!(w.job(id).state, JobState::Starting, "others are free");
     assert!(w.nodes_of(id).iter().all(|n| !kept.contains(n)));
     // Where no others are, its start is after the window.
-    let mut w = World::new(3, 8);
+    let mut w = TestSite::new(3, 8);
     let (id, ..) = fenced(&mut w);
     let kept = w.job(id).reserved_start.as_ref().unwrap().nodes.to_vec();
     let start = w.now + Span::secs(10);

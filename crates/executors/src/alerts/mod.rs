@@ -14,8 +14,8 @@ use muster_model::alert::{Alert, AlertChange, Channel, Receiver};
 use muster_model::command::Command;
 use muster_model::names::Label;
 use muster_model::units::Time;
-use muster_slo::desk::Backlog;
-use muster_slo::{Notification, NotificationDesk};
+use muster_slo::notifications::Backlog;
+use muster_slo::{Notification, NotificationState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,10 +33,10 @@ const RECORDED: [u32; 2] = [1, 10];
 
 /// What was told to whom, as far as this server knows.
 #[derive(Debug, Clone, Default)]
-pub struct AlertDelivery(Arc<Mutex<NotificationDesk>>);
+pub struct AlertDelivery(Arc<Mutex<NotificationState>>);
 
 impl AlertDelivery {
-    fn desk(&self) -> MutexGuard<'_, NotificationDesk> {
+    fn desk(&self) -> MutexGuard<'_, NotificationState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

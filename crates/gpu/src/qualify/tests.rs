@@ -1,7 +1,7 @@
 use super::*;
 use crate::simulated::{SimDriver, SimFault, SimGpus, SimSku};
 
-fn world(gpus: u32) -> SimDriver {
+fn driver(gpus: u32) -> SimDriver {
     SimDriver::new(&SimGpus { gpus, ..SimGpus::of(SimSku::H200Sxm, "n1", 7) })
 }
 
@@ -24,7 +24,7 @@ fn good_gpus_pass_every_level_with_figures() {
     for level in [Level::Quick, Level::Full] {
         let mut o = Options::of(level);
         o.length = Duration::from_secs(2 * 1570);
-        let q = pass(&bench(&world(2)), &o);
+        let q = pass(&bench(&driver(2)), &o);
         let bad: Vec<_> = q.checks.iter().filter(|c| c.outcome > Outcome::Passed).collect();
         assert!(bad.is_empty(), "{bad:?}");
         let gemm = named(&q, "gemm-bf16");
@@ -37,7 +37,7 @@ fn good_gpus_pass_every_level_with_figures() {
 
 #[test]
 fn a_slow_gpu_and_one_that_computes_wrongly_fail_by_name() {
-    let w = world(2);
+    let w = driver(2);
     w.inject(1, SimFault::SlowClock(75));
     w.inject(0, SimFault::WrongResult);
     let q = pass(&bench(&w), &Options::of(Level::Quick));
@@ -51,7 +51,7 @@ fn a_slow_gpu_and_one_that_computes_wrongly_fail_by_name() {
 
 #[test]
 fn what_is_out_of_order_is_seen_before_anything_is_measured() {
-    let w = world(2);
+    let w = driver(2);
     w.inject(0, SimFault::RemapPending);
     w.inject(1, SimFault::RemapFailed);
     let mut o = Options::of(Level::Quick);
@@ -65,7 +65,7 @@ fn what_is_out_of_order_is_seen_before_anything_is_measured() {
 
 #[test]
 fn heat_shows_in_the_sustained_run() {
-    let w = world(1);
+    let w = driver(1);
     w.inject(0, SimFault::Throttle(crate::simulated::Throttle::Hot));
     let q = pass(&bench(&w), &Options::of(Level::Standard));
     assert!(named(&q, "throttling")[0].outcome >= Outcome::Degraded, "{q:?}");
@@ -73,7 +73,7 @@ fn heat_shows_in_the_sustained_run() {
 
 #[test]
 fn an_xid_during_the_test_fails_it() {
-    let w = world(1);
+    let w = driver(1);
     w.inject(0, SimFault::Xid(48));
     let q = pass(&bench(&w), &Options::of(Level::Quick));
     assert!(named(&q, "driver-events")[0].note.contains("XID 48"), "{q:?}");
@@ -82,7 +82,7 @@ fn an_xid_during_the_test_fails_it() {
 
 #[test]
 fn a_gpu_that_is_lost_in_the_middle_fails_and_the_other_one_is_measured() {
-    let w = world(2);
+    let w = driver(2);
     let late = w.clone();
     let seen = AtomicBool::new(false);
     let o = Options::of(Level::Quick);
@@ -101,15 +101,15 @@ fn a_gpu_that_is_lost_in_the_middle_fails_and_the_other_one_is_measured() {
 
 #[test]
 fn no_gpu_or_a_stop_is_a_failure_that_says_so() {
-    let q = pass(&bench(&world(0)), &Options::of(Level::Quick));
+    let q = pass(&bench(&driver(0)), &Options::of(Level::Quick));
     assert_eq!(q.outcome, Outcome::Failed);
     assert!(named(&q, "inventory")[0].note.contains("no GPU"));
     let stop = AtomicBool::new(true);
-    let q = run(&bench(&world(1)), &Options::of(Level::Quick), &|_| {}, &stop);
+    let q = run(&bench(&driver(1)), &Options::of(Level::Quick), &|_| {}, &stop);
     assert_eq!((q.outcome, named(&q, "stopped").len()), (Outcome::Failed, 1));
     let mut o = Options::of(Level::Quick);
     o.gpus = Some(vec![5]);
-    let q = pass(&bench(&world(1)), &o);
+    let q = pass(&bench(&driver(1)), &o);
     assert!(named(&q, "gpu-answers")[0].note.contains("no GPU 5"), "{q:?}");
 }
 
@@ -117,7 +117,7 @@ fn no_gpu_or_a_stop_is_a_failure_that_says_so() {
 fn progress_goes_forward_and_says_what_is_done() {
     let seen = Mutex::new(Vec::new());
     let o = Options::of(Level::Quick);
-    run(&bench(&world(1)), &o, &|p| seen.lock().unwrap().push(p), &AtomicBool::new(false));
+    run(&bench(&driver(1)), &o, &|p| seen.lock().unwrap().push(p), &AtomicBool::new(false));
     let seen = seen.into_inner().unwrap();
     assert!(seen.windows(2).all(|w| w[0].done <= w[1].done), "{seen:?}");
     assert!(seen.iter().any(|p| p.doing.contains("matrix")));

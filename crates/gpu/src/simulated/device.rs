@@ -1,6 +1,6 @@
 //! A simulated GPU, asked like a real one.
 
-use super::World;
+use super::SimulatedHost;
 use super::body::SimulatedGpu;
 use super::fault::SimFault;
 use super::load::wide;
@@ -16,7 +16,7 @@ const RESERVED_MIB: f64 = 625.0;
 
 /// A simulated GPU.
 pub struct SimDevice {
-    world: Arc<World>,
+    host: Arc<SimulatedHost>,
     index: u32,
     uuid: String,
     pci: String,
@@ -27,9 +27,9 @@ pub(super) fn pci(index: u32) -> String {
 }
 
 impl SimDevice {
-    pub(super) fn new(world: &Arc<World>, life: &SimulatedGpu) -> SimDevice {
+    pub(super) fn new(host: &Arc<SimulatedHost>, life: &SimulatedGpu) -> SimDevice {
         let (index, uuid) = (life.index, life.uuid.clone());
-        SimDevice { world: Arc::clone(world), index, uuid, pci: pci(index) }
+        SimDevice { host: Arc::clone(host), index, uuid, pci: pci(index) }
     }
 }
 
@@ -47,26 +47,26 @@ impl Device for SimDevice {
     }
 
     fn describe(&self) -> Result<Gpu, DeviceError> {
-        self.world.ask(self.index, describe)
+        self.host.ask(self.index, describe)
     }
 
     fn bus(&self) -> BusNow {
         let ask = |life: &SimulatedGpu| life.specs.pcie_gen;
-        let pcie_gen = self.world.ask(self.index, ask).ok();
+        let pcie_gen = self.host.ask(self.index, ask).ok();
         BusNow { pcie_gen, pcie_width: pcie_gen.map(|_| 16) }
     }
 
     fn sample(&self, sample: &mut Sample) -> Result<(), DeviceError> {
         sample.clear();
-        self.world.ask(self.index, |life| fill(life, sample))
+        self.host.ask(self.index, |life| fill(life, sample))
     }
 
     fn sample_slices(&self) -> Result<Vec<(u32, u32, Sample)>, DeviceError> {
-        self.world.ask(self.index, slices)
+        self.host.ask(self.index, slices)
     }
 
     fn processes(&self) -> Result<Vec<Process>, DeviceError> {
-        self.world.ask(self.index, |life| life.processes.clone())
+        self.host.ask(self.index, |life| life.processes.clone())
     }
 
     fn recovery(&self) -> Option<Recovery> {
@@ -79,7 +79,7 @@ impl Device for SimDevice {
                 Recovery::None
             }
         };
-        self.world.ask(self.index, ask).ok()
+        self.host.ask(self.index, ask).ok()
     }
 }
 

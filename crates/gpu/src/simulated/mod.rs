@@ -53,10 +53,10 @@ impl SimGpus {
 /// things, and give the other away as the driver.
 #[derive(Clone)]
 pub struct SimDriver {
-    world: Arc<World>,
+    host: Arc<SimulatedHost>,
 }
 
-struct World {
+struct SimulatedHost {
     state: Mutex<State>,
     /// Notified when an event came, or a GPU was released.
     wakeup: Condvar,
@@ -76,12 +76,12 @@ struct State {
 impl State {
     fn life(&mut self, gpu: u32) -> Result<&mut SimulatedGpu, DeviceError> {
         let place = usize::try_from(gpu).unwrap_or(usize::MAX);
-        let none = || DeviceError::Failed(format!("there is no GPU {gpu} in this world"));
+        let none = || DeviceError::Failed(format!("there is no GPU {gpu} on this host"));
         self.gpus.get_mut(place).ok_or_else(none)
     }
 }
 
-impl World {
+impl SimulatedHost {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,12 +118,14 @@ impl SimDriver {
             made: 0,
             waiting: 0,
         };
-        SimDriver { world: Arc::new(World { state: Mutex::new(state), wakeup: Condvar::new() }) }
+        SimDriver {
+            host: Arc::new(SimulatedHost { state: Mutex::new(state), wakeup: Condvar::new() }),
+        }
     }
 
     /// Lets time pass.
     pub fn advance(&self, span: Span) {
-        let mut state = self.world.lock();
+        let mut state = self.host.lock();
         state.now = Span(state.now.0.saturating_add(span.0));
         state.rest = state.rest.saturating_add(span.0);
         let steps = state.rest / STEP_MS;
@@ -136,13 +138,13 @@ impl SimDriver {
             }
         }
         drop(state);
-        self.world.wakeup.notify_all();
+        self.host.wakeup.notify_all();
     }
 
     /// How long the world has lived.
     #[must_use]
     pub fn now(&self) -> Span {
-        self.world.lock().now
+        self.host.lock().now
     }
 
     /// Gives a GPU something to do, or takes it away.
@@ -157,14 +159,14 @@ impl SimDriver {
 
     /// Breaks a GPU.
     pub fn inject(&self, gpu: u32, fault: SimFault) {
-        let mut state = self.world.lock();
+        let mut state = self.host.lock();
         let State { gpus, events, .. } = &mut *state;
         if let Some(life) = gpus.iter_mut().find(|l| l.index == gpu) {
             let xids = life.inject(fault);
             report_xids(life, &xids, events);
         }
         drop(state);
-        self.world.wakeup.notify_all();
+        self.host.wakeup.notify_all();
     }
 
     /// Takes a fault away; what it did stays done. `Hang` is released by this.
@@ -178,13 +180,13 @@ impl SimDriver {
     /// How many calls wait for a GPU that hangs.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.world.lock().waiting
+        self.host.lock().waiting
     }
 
     /// How many XIDs the driver has to tell that nobody took yet.
     #[must_use]
     pub fn untold(&self) -> usize {
-        self.world.lock().events.len()
+        self.host.lock().events.len()
     }
 
     /// Resets a GPU, as a restart of the node does: what only a reset repairs is repaired.
@@ -195,24 +197,24 @@ impl SimDriver {
     /// Whether what a GPU computes now is wrong. It does not tell that by itself.
     #[must_use]
     pub fn computes_wrong(&self, gpu: u32) -> bool {
-        self.world.lock().life(gpu).is_ok_and(|l| l.has(SimFault::WrongResult))
+        self.host.lock().life(gpu).is_ok_and(|l| l.has(SimFault::WrongResult))
     }
 
     /// How fast a GPU computes, or would with work to do, as a fraction of a sound one at full
     /// clock.
     #[must_use]
     pub fn speed(&self, gpu: u32) -> Option<f64> {
-        let mut state = self.world.lock();
+        let mut state = self.host.lock();
         let life = state.life(gpu).ok()?;
         let alive = !life.has(SimFault::Lost) && !life.has(SimFault::Hang);
         alive.then_some(life.able / life.specs.sm_mhz)
     }
 
     fn change(&self, gpu: u32, f: impl FnOnce(&mut SimulatedGpu)) {
-        if let Ok(life) = self.world.lock().life(gpu) {
+        if let Ok(life) = self.host.lock().life(gpu) {
             f(life);
         }
-        self.world.wakeup.notify_all();
+        self.host.wakeup.notify_all();
     }
 }
 
@@ -232,27 +234,27 @@ impl Driver for SimDriver {
     }
 
     fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>> {
-        let state = self.world.lock();
+        let state = self.host.lock();
         let one = |life: &SimulatedGpu| {
             if life.has(SimFault::Lost) {
                 return Err(DeviceError::Lost);
             }
-            Ok(Box::new(SimDevice::new(&self.world, life)) as Box<dyn Device>)
+            Ok(Box::new(SimDevice::new(&self.host, life)) as Box<dyn Device>)
         };
         state.gpus.iter().map(one).collect()
     }
 
     /// Waits by the machine's own clock, as a caller expects; the world's time does not move.
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError> {
-        let state = self.world.lock();
+        let state = self.host.lock();
         let quiet = |s: &mut State| s.events.is_empty();
-        let waited = self.world.wakeup.wait_timeout_while(state, most, quiet);
+        let waited = self.host.wakeup.wait_timeout_while(state, most, quiet);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         Ok(state.events.pop_front())
     }
 
     fn apply_mig(&self, gpu: u32, plan: &MigPlan) -> Result<(), DeviceError> {
-        let mut state = self.world.lock();
+        let mut state = self.host.lock();
         let mut made = state.made;
         let life = state.life(gpu)?;
         if life.has(SimFault::Lost) {

@@ -31,7 +31,7 @@ const COUNTERS: [Field; 17] = [
     Field::NvlinkBytes,
 ];
 
-fn world(sku: SimSku, seed: u64) -> SimDriver {
+fn driver(sku: SimSku, seed: u64) -> SimDriver {
     SimDriver::new(&SimGpus { gpus: 2, ..SimGpus::of(sku, "n1", seed) })
 }
 
@@ -68,7 +68,7 @@ fn describe(driver: &SimDriver) -> Gpu {
 #[test]
 fn idle_and_busy_read_like_the_real_ones() {
     for sku in KINDS {
-        let d = world(sku, 1);
+        let d = driver(sku, 1);
         let f = sku.specs();
         d.advance(Span::mins(5));
         assert!(figure(&d, Field::Temp) < 45.0, "{sku:?} idles cool");
@@ -90,7 +90,7 @@ fn idle_and_busy_read_like_the_real_ones() {
 
 #[test]
 fn memory_follows_more_slowly_than_the_core() {
-    let d = world(SimSku::H100Sxm, 3);
+    let d = driver(SimSku::H100Sxm, 3);
     d.advance(Span::mins(20));
     let (core, memory) = (figure(&d, Field::Temp), figure(&d, Field::MemTemp));
     d.set_load(0, Some(Workload::steady(Phase::Compute)));
@@ -103,7 +103,7 @@ fn memory_follows_more_slowly_than_the_core() {
 #[test]
 fn every_kind_has_every_figure_but_those_of_old_gpus() {
     let absent = [Field::RetiredSbe, Field::RetiredDbe, Field::RetiredPending, Field::Fan];
-    let s = look(&world(SimSku::Gb200, 1));
+    let s = look(&driver(SimSku::Gb200, 1));
     for f in FIELDS {
         assert_eq!(s.get(f).is_none(), absent.contains(&f), "{f:?}");
     }
@@ -123,7 +123,7 @@ fn each_cause_lowers_the_clock_and_names_itself() {
         (Throttle::Hardware, reason::HW_SLOWDOWN, Field::Energy),
     ];
     for (kind, bits, counter) in cases {
-        let d = world(SimSku::H200Sxm, 5);
+        let d = driver(SimSku::H200Sxm, 5);
         d.set_load(0, Some(Workload::steady(Phase::Compute)));
         d.advance(Span::mins(5));
         let (clock, before) = (figure(&d, Field::SmClock), figure(&d, counter));
@@ -148,7 +148,7 @@ fn each_cause_lowers_the_clock_and_names_itself() {
 
 #[test]
 fn a_hungry_load_meets_the_power_limit() {
-    let d = world(SimSku::H100Sxm, 2);
+    let d = driver(SimSku::H100Sxm, 2);
     d.set_load(0, Some(Workload { intensity: 1.3, ..Workload::steady(Phase::Compute) }));
     d.advance(Span::mins(2));
     let s = look(&d);
@@ -158,7 +158,7 @@ fn a_hungry_load_meets_the_power_limit() {
 
 #[test]
 fn a_slow_clock_is_slow_and_silent() {
-    let d = world(SimSku::H100Sxm, 2);
+    let d = driver(SimSku::H100Sxm, 2);
     d.set_load(0, Some(Workload::steady(Phase::Compute)));
     d.inject(0, SimFault::SlowClock(70));
     d.advance(Span::mins(2));
@@ -169,7 +169,7 @@ fn a_slow_clock_is_slow_and_silent() {
 
 #[test]
 fn an_idle_gpu_is_not_a_slow_one() {
-    let d = world(SimSku::H100Sxm, 2);
+    let d = driver(SimSku::H100Sxm, 2);
     assert_eq!(d.speed(0), Some(1.0));
     d.advance(Span::mins(10));
     assert_eq!(d.speed(0), Some(1.0));
@@ -179,7 +179,7 @@ fn an_idle_gpu_is_not_a_slow_one() {
 
 #[test]
 fn a_double_bit_waits_for_a_reset() {
-    let d = world(SimSku::H100Sxm, 2);
+    let d = driver(SimSku::H100Sxm, 2);
     let banks = figure(&d, Field::RemapBanksMax);
     d.inject(0, SimFault::RemapPending);
     assert_eq!(xids(&d), vec![48, 94, 63]);
@@ -202,7 +202,7 @@ fn a_double_bit_waits_for_a_reset() {
 
 #[test]
 fn storms_are_counted() {
-    let d = world(SimSku::H100Sxm, 2);
+    let d = driver(SimSku::H100Sxm, 2);
     for fault in [SimFault::EccStorm, SimFault::ReplayStorm, SimFault::LinkErrors] {
         d.inject(0, fault);
     }
@@ -220,7 +220,7 @@ fn storms_are_counted() {
 
 #[test]
 fn a_lost_gpu_answers_nothing_and_the_others_go_on() {
-    let d = world(SimSku::H100Sxm, 2);
+    let d = driver(SimSku::H100Sxm, 2);
     let gpu = first(&d);
     let mut s = look(&d);
     d.inject(0, SimFault::Lost);
@@ -240,7 +240,7 @@ fn a_lost_gpu_answers_nothing_and_the_others_go_on() {
 
 #[test]
 fn a_hang_ends_when_it_is_released() {
-    let d = world(SimSku::H100Sxm, 2);
+    let d = driver(SimSku::H100Sxm, 2);
     d.inject(0, SimFault::Hang);
     let gpu = first(&d);
     let (tell, told) = std::sync::mpsc::channel();
@@ -263,7 +263,7 @@ fn a_hang_ends_when_it_is_released() {
 
 #[test]
 fn a_plan_is_carried_out() {
-    let d = world(SimSku::H200Sxm, 2);
+    let d = driver(SimSku::H200Sxm, 2);
     let gpu = describe(&d);
     let facts = gpu.facts.expect("there");
     let profiles = &facts.mig_profiles;
@@ -294,7 +294,7 @@ fn a_plan_is_carried_out() {
 #[test]
 fn a_slow_gpu_takes_longer_for_its_steps() {
     let exchanged = |fault: Option<SimFault>| {
-        let d = world(SimSku::H100Sxm, 2);
+        let d = driver(SimSku::H100Sxm, 2);
         if let Some(f) = fault {
             d.inject(0, f);
         }
@@ -307,7 +307,7 @@ fn a_slow_gpu_takes_longer_for_its_steps() {
 
 #[test]
 fn wrong_results_are_silent() {
-    let d = world(SimSku::H100Sxm, 2);
+    let d = driver(SimSku::H100Sxm, 2);
     d.inject(0, SimFault::WrongResult);
     d.advance(Span::mins(1));
     assert!(d.computes_wrong(0) && !d.computes_wrong(1));
@@ -384,7 +384,7 @@ proptest! {
         kind in 0..KINDS.len(),
         hands in proptest::collection::vec(some_hand(), 1..25),
     ) {
-        let d = world(KINDS[kind], seed);
+        let d = driver(KINDS[kind], seed);
         let mut before = look(&d);
         for hand in &hands {
             lay(&d, hand);
@@ -414,7 +414,7 @@ proptest! {
         seed in any::<u64>(),
         hands in proptest::collection::vec(some_hand(), 1..15),
     ) {
-        let (a, b) = (world(SimSku::H200Sxm, seed), world(SimSku::H200Sxm, seed));
+        let (a, b) = (driver(SimSku::H200Sxm, seed), driver(SimSku::H200Sxm, seed));
         for hand in &hands {
             lay(&a, hand);
             // The second one is handed its time in pieces.

@@ -7,7 +7,7 @@ use muster_model::finding::Severity;
 
 /// How still a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Stillness {
+pub struct StallSignals {
     /// Milliseconds since its last step.
     pub since_step: i64,
     /// Milliseconds since its last output; none where it never wrote any.
@@ -46,7 +46,7 @@ pub fn bound(c: &WatchConfig, gap: f64) -> f64 {
 ///
 /// A false alarm costs one restart of the job from its checkpoint.
 #[must_use]
-pub fn hang(c: &WatchConfig, s: &Stillness) -> DetectorVerdict {
+pub fn hang(c: &WatchConfig, s: &StallSignals) -> DetectorVerdict {
     if s.saving || s.storage_stalls {
         return DetectorVerdict::Unknown;
     }
@@ -149,34 +149,34 @@ pub fn stopped_first(ranks: &[StalledRank], usual: u64) -> Option<(u32, String)>
 mod tests {
     use super::*;
 
-    fn still(since_step: i64, gap: f64) -> Stillness {
-        Stillness { since_step, usual_gap: Some(gap), gpus: 16, ..Stillness::default() }
+    fn still(since_step: i64, gap: f64) -> StallSignals {
+        StallSignals { since_step, usual_gap: Some(gap), gpus: 16, ..StallSignals::default() }
     }
 
     #[test]
     fn gpus_that_spin_hang_soon_and_idle_ones_later() {
         let c = WatchConfig::default();
-        let spin = |ms| Stillness { spinning: 15, less: 15, ..still(ms, 500.0) };
+        let spin = |ms| StallSignals { spinning: 15, less: 15, ..still(ms, 500.0) };
         assert!(hang(&c, &spin(61_000)).is_bad());
         assert!(!hang(&c, &spin(55_000)).is_bad(), "nearly");
-        let idle = |ms| Stillness { idle: 16, ..still(ms, 500.0) };
+        let idle = |ms| StallSignals { idle: 16, ..still(ms, 500.0) };
         assert!(!hang(&c, &idle(200_000)).is_bad(), "a checkpoint that nobody told of");
         assert!(hang(&c, &idle(301_000)).is_bad());
-        assert!(hang(&c, &Stillness { apart: 4, ..idle(61_000) }).is_bad(), "a rank is behind");
+        assert!(hang(&c, &StallSignals { apart: 4, ..idle(61_000) }).is_bad(), "a rank is behind");
     }
 
     #[test]
     fn work_that_goes_on_is_no_hang() {
         let c = WatchConfig::default();
         assert!(!hang(&c, &still(3_000_000, 500.0)).is_bad(), "busy with an evaluation");
-        let talking = Stillness { idle: 16, since_output: Some(1000), ..still(400_000, 500.0) };
+        let talking = StallSignals { idle: 16, since_output: Some(1000), ..still(400_000, 500.0) };
         assert!(!hang(&c, &talking).is_bad());
-        let saving = Stillness { idle: 16, saving: true, ..still(900_000, 500.0) };
+        let saving = StallSignals { idle: 16, saving: true, ..still(900_000, 500.0) };
         assert_eq!(hang(&c, &saving), DetectorVerdict::Unknown);
-        let stalled = Stillness { idle: 16, storage_stalls: true, ..still(900_000, 500.0) };
+        let stalled = StallSignals { idle: 16, storage_stalls: true, ..still(900_000, 500.0) };
         assert_eq!(hang(&c, &stalled), DetectorVerdict::Unknown, "storage is at fault");
         assert_eq!(hang(&c, &still(1000, 500.0)), DetectorVerdict::Good);
-        let lost = Stillness { spinning: 15, explained: true, ..still(200_000, 500.0) };
+        let lost = StallSignals { spinning: 15, explained: true, ..still(200_000, 500.0) };
         assert_eq!(hang(&c, &lost), DetectorVerdict::Unknown, "a node is silent");
     }
 
@@ -192,9 +192,10 @@ mod tests {
     #[test]
     fn who_tells_no_steps_is_judged_by_its_gpus() {
         let c = WatchConfig::default();
-        let s = Stillness { since_step: 301_000, gpus: 8, spinning: 8, ..Stillness::default() };
+        let s =
+            StallSignals { since_step: 301_000, gpus: 8, spinning: 8, ..StallSignals::default() };
         assert!(hang(&c, &s).is_bad());
-        let idle = Stillness { spinning: 0, idle: 8, ..s };
+        let idle = StallSignals { spinning: 0, idle: 8, ..s };
         assert!(!hang(&c, &idle).is_bad(), "somebody at lunch");
     }
 

@@ -15,7 +15,7 @@ mod peers;
 mod port;
 mod rank;
 mod slow;
-mod still;
+mod stalled;
 
 pub use crate::config::WatchConfig;
 

@@ -47,7 +47,7 @@ async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord, u32)> {
     let mut lost = 0;
     for (id, attempts) in &std::mem::take(&mut incident_timeline.interrupted) {
         let Some(job) = app.brain().read(|s| s.jobs.get(id).cloned()) else { continue };
-        let figures = app.agents().metering().figures(&job).await;
+        let figures = app.agents().metering().job_metrics(&job).await;
         lost += figures.goodput.lost_by(attempts);
     }
     let impact = incident_timeline.impact(app.brain().now(), lost);

@@ -334,7 +334,7 @@ mod tests {
     use super::*;
     use muster_model::alert::AlertChange;
     use muster_model::remediation::{Action, Mode};
-    use muster_slo::desk::Notification;
+    use muster_slo::notifications::Notification;
     use serde_json::json;
 
     fn alert(urgency: &str, state: &str) -> Alert {

@@ -15,13 +15,13 @@ pub(super) struct Out {
     plain: bool,
     patience: Duration,
     /// The first bytes of a character whose rest has not come yet.
-    carry: BTreeMap<(u32, Stream), Carried>,
+    carry: BTreeMap<(u32, Stream), PartialChar>,
     /// In plain text, of streams whose lines begin with their time; none when that was not asked for.
     stamps: Option<BTreeMap<(u32, Stream), LineStamps>>,
 }
 
 /// The first bytes of a character, with their offset and time.
-struct Carried {
+struct PartialChar {
     offset: u64,
     at: Option<Timestamp>,
     bytes: Vec<u8>,
@@ -109,7 +109,7 @@ impl Out {
             push_bytes(&mut text, blank(offset, at), &data[..rest]);
             if rest < data.len() {
                 let (offset, bytes) = (offset + rest as u64, data.split_off(rest));
-                self.carry.insert(place, Carried { offset, at, bytes });
+                self.carry.insert(place, PartialChar { offset, at, bytes });
             }
         }
         text

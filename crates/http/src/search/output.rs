@@ -12,7 +12,7 @@ use muster_model::job::Job;
 use muster_model::names::ProjectName;
 use muster_model::units::Time;
 use muster_model::{AttemptKey, JobId, Seq};
-use muster_outsearch::{FoundLine, Query as Words, SearchRequest, shown_line};
+use muster_outsearch::{MatchedLine, Query as Words, SearchRequest, shown_line};
 use muster_server::output_search::NoOutputSearch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -168,7 +168,7 @@ fn readable_hit(
     caller: &Caller,
     request: &OutputRequest,
     project: &ProjectName,
-    found: &FoundLine,
+    found: &MatchedLine,
 ) -> Option<OutputHit> {
     let of = found.stream.attempt;
     let key = AttemptKey { job: JobId(of.job), attempt: of.attempt };
@@ -204,7 +204,7 @@ fn ended_before(job: &Job, attempt: u32, since: Time) -> bool {
 }
 
 /// The bytes of a line, all of them or none.
-fn read_line(app: &App, id: (AttemptKey, u32, Stream), found: &FoundLine) -> Option<Vec<u8>> {
+fn read_line(app: &App, id: (AttemptKey, u32, Stream), found: &MatchedLine) -> Option<Vec<u8>> {
     let len = usize::try_from(found.len).ok()?;
     let mut bytes = Vec::new();
     while bytes.len() < len {

@@ -17,7 +17,7 @@ use muster_slo::{Series, rules};
 use std::collections::BTreeMap;
 
 /// Figures about objectives and alerts. What names a project is left out: the page is open.
-pub(super) fn figures(app: &App, out: &mut Registry) {
+pub(super) fn write_metrics(app: &App, out: &mut Registry) {
     let now = app.brain().now();
     let (counts, alerts) = app.brain().read(|s| {
         let counts: Vec<_> = s

@@ -63,7 +63,7 @@ pub(crate) async fn receivers(State(app): State<App>, Reader(caller): Reader) ->
     let now = app.brain().now();
     let (seq, routing) = app.brain().read(|s| (s.seq, Arc::clone(&s.slo.routing)));
     let backlog = app.post().backlog(app.brain(), now);
-    let view = |b: muster_slo::desk::Backlog| {
+    let view = |b: muster_slo::notifications::Backlog| {
         let r = routing.receiver(&b.receiver);
         let failing = b.line.failures > 0;
         Receiver {

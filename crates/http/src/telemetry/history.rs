@@ -1,6 +1,6 @@
 //! Metrics over time, of a node or of a job, for longer than the last minutes.
 
-use super::held::AllocationWindow;
+use super::allocation_window::AllocationWindow;
 use super::{FIELDS, USUAL};
 use crate::auth::{Caller, Reader};
 use crate::console::own_gpus;

@@ -1,7 +1,7 @@
 //! From rows of nodes and steps of ranks to lines that lie side by side.
 
 use super::Field;
-use super::held::AllocationWindow;
+use super::allocation_window::AllocationWindow;
 use muster_api::{GpuLine, RankLine, TelemetryBand, TelemetryField};
 use muster_metering::track::mean;
 use muster_metering::{Band, BandBuilder, Bins, Means, Track};

@@ -1,6 +1,6 @@
 //! The last minutes of a job in figures, rank beside rank.
 
-mod held;
+mod allocation_window;
 pub(crate) mod history;
 mod lines;
 mod marks;
@@ -9,9 +9,9 @@ use super::auth::Reader;
 use super::error::{Failure, Reply};
 use super::extract::{Query, Segment, shown};
 use super::{App, answer, jobs};
+use allocation_window::AllocationWindow;
 use axum::extract::State;
 use axum::http::StatusCode;
-use held::AllocationWindow;
 use lines::{LinesRequest, Order};
 use muster_api::{JobTelemetry, JobTelemetryQuery};
 use muster_metering::{Bins, Track};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What the log was told, record by record.
-async fn told(s: &Site) -> Vec<Vec<IndicatorCount>> {
+async fn indicator_counts(s: &Site) -> Vec<Vec<IndicatorCount>> {
     let counts = |r: Arc<Record>| match &r.event {
         Event::CountsReported { counts } => Some(counts.clone()),
         _ => None,
@@ -42,12 +42,12 @@ async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_told_at
         }
         look(n).await;
     }
-    let all = told(&s).await;
+    let all = indicator_counts(&s).await;
     assert_eq!(all.len(), 12, "{all:?}");
     assert_eq!(sum(all.iter().flatten()), (56, 56), "the last minutes are not told yet");
     counter.served(ServedRequest { submits: false, status: 503, took: Duration::ZERO });
     look(178).await;
-    let all = told(&s).await;
+    let all = indicator_counts(&s).await;
     assert_eq!((all.len(), sum(all.iter().flatten())), (13, (59, 60)));
     // Each counts in its own minute, whenever the log was told.
     let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };

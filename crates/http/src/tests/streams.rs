@@ -1,7 +1,7 @@
 //! Streams: the log and the ranks' output.
 
 use super::{PATIENCE, Site, held, id_of, patient, request, site, site_with};
-use crate::feed::{Outlet, SendFailure};
+use crate::feed::{SendFailure, StreamBuffer};
 use crate::{App, HttpConfig, router};
 use axum::body::BodyDataStream;
 use futures::StreamExt as _;
@@ -402,12 +402,12 @@ async fn streams_of_one_token_share_the_bytes_that_may_wait() {
     };
     let s = site_with(config).await;
     let bytes = |n: usize| bytes::Bytes::from(vec![b'x'; n]);
-    let (first, mut unread) = Outlet::new(&s.app, "a");
+    let (first, mut unread) = StreamBuffer::new(&s.app, "a");
     assert_eq!(first.send(bytes(900)).await, Ok(()));
     assert_eq!(first.send(bytes(200)).await, Err(SendFailure::Slow), "a stream has so many");
-    let (second, _unread) = Outlet::new(&s.app, "a");
+    let (second, _unread) = StreamBuffer::new(&s.app, "a");
     assert_eq!(second.send(bytes(700)).await, Err(SendFailure::Slow), "and its token so many");
-    let (other, _other) = Outlet::new(&s.app, "b");
+    let (other, _other) = StreamBuffer::new(&s.app, "b");
     assert_eq!(other.send(bytes(700)).await, Ok(()), "another token has its own");
     assert_eq!(unread.next().await.unwrap().unwrap().len(), 900);
     assert_eq!(second.send(bytes(700)).await, Ok(()), "what was read waits no longer");

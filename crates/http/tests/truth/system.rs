@@ -8,5 +8,5 @@ pub(crate) mod agent;
 pub(crate) mod play;
 #[path = "../../../sim/tests/system/spec.rs"]
 pub(crate) mod spec;
-#[path = "../../../sim/tests/system/world.rs"]
-pub(crate) mod world;
+#[path = "../../../sim/tests/system/test_site.rs"]
+pub(crate) mod test_site;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::lines::cut_lines;
 use crate::query::Query;
-use crate::{FoundLine, SearchRequest, find, newest};
+use crate::{MatchedLine, SearchRequest, find, newest};
 
 /// No job.
 const NONE: [u64; 0] = [];
@@ -19,7 +19,7 @@ pub(crate) fn add(index: &mut OutputIndex, project: &str, key: StreamKey, text: 
     index.add(project, &key, next, &lines, 0).unwrap();
 }
 
-fn look(dir: &Path, project: &str, text: &str) -> Vec<FoundLine> {
+fn look(dir: &Path, project: &str, text: &str) -> Vec<MatchedLine> {
     let query = Query::parse(text).unwrap();
     let wanted = SearchRequest {
         query: &query,

@@ -30,7 +30,7 @@ fn lax() -> ConnectionLimits {
 }
 
 /// A server with a few pages.
-struct Kit {
+struct Fixture {
     at: SocketAddr,
     /// Requests of `/wait` and `/endless` that have come.
     waiting: Arc<AtomicUsize>,
@@ -41,21 +41,21 @@ struct Kit {
     stop: CancellationToken,
 }
 
-impl Drop for Kit {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-struct Tells(Arc<Notify>);
+struct NotifyOnDrop(Arc<Notify>);
 
-impl Drop for Tells {
+impl Drop for NotifyOnDrop {
     fn drop(&mut self) {
         self.0.notify_one();
     }
 }
 
-async fn kit(limits: ConnectionLimits, tls: Option<TlsAcceptor>) -> Kit {
+async fn fixture(limits: ConnectionLimits, tls: Option<TlsAcceptor>) -> Fixture {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     let (waiting, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
@@ -77,19 +77,19 @@ async fn kit(limits: ConnectionLimits, tls: Option<TlsAcceptor>) -> Kit {
             "/endless",
             get(move || async move {
                 begun.fetch_add(1, Ordering::SeqCst);
-                let tells = Tells(tells);
+                let tells = NotifyOnDrop(tells);
                 let pieces = futures::stream::repeat(()).map(move |()| {
-                    let _held: &Tells = &tells;
+                    let _held: &NotifyOnDrop = &tells;
                     Ok::<_, Infallible>(Bytes::from_static(&[7; 65_536]))
                 });
                 Body::from_stream(pieces)
             }),
         );
     tokio::spawn(run(std::sync::Arc::new(listener), tls, router, limits, stop.clone()));
-    Kit { at, waiting, go, given_up, stop }
+    Fixture { at, waiting, go, given_up, stop }
 }
 
-impl Kit {
+impl Fixture {
     async fn open(&self) -> TcpStream {
         TcpStream::connect(self.at).await.unwrap()
     }
@@ -160,7 +160,7 @@ async fn with_head(story: impl AsyncFn(Duration) -> Option<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_sends_no_request_or_half_of_one_is_closed() {
     with_head(async |head| {
-        let k = kit(ConnectionLimits { head, ..lax() }, None).await;
+        let k = fixture(ConnectionLimits { head, ..lax() }, None).await;
         let mut silent = k.open().await;
         let mut half = k.open().await;
         say(&mut half, "GET /hello HTTP/1.1\r\nHost: ").await;
@@ -177,7 +177,7 @@ async fn whoever_sends_no_request_or_half_of_one_is_closed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_does_not_end_is_not_kept_for_long() {
-    let k = kit(lax(), None).await;
+    let k = fixture(lax(), None).await;
     let mut long = k.open().await;
     say(&mut long, "GET /hello HTTP/1.1\r\nHost: x\r\nX-Long: ").await;
     let piece = [b'x'; 1024];
@@ -196,7 +196,7 @@ async fn a_head_that_does_not_end_is_not_kept_for_long() {
 async fn a_connection_without_a_request_is_closed_and_one_with_a_request_is_not() {
     let idle = Duration::from_millis(100);
     with_head(async |head| {
-        let k = kit(ConnectionLimits { head, idle, ..lax() }, None).await;
+        let k = fixture(ConnectionLimits { head, idle, ..lax() }, None).await;
         let mut waits = k.ask("/wait").await;
         tokio::select! {
             () = k.all_wait(1) => {}
@@ -224,14 +224,14 @@ async fn a_tls_session_that_is_never_made_is_closed() {
     std::fs::write(&files.cert, &identity.cert_pem).unwrap();
     std::fs::write(&files.key, &identity.key_pem).unwrap();
     let limits = ConnectionLimits { handshake: Duration::from_millis(100), ..lax() };
-    let k = kit(limits, Some(acceptor(&files).unwrap())).await;
+    let k = fixture(limits, Some(acceptor(&files).unwrap())).await;
     let mut silent = k.open().await;
     closed(&mut silent).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_connections_give_way_to_new_ones() {
-    let k = kit(ConnectionLimits { total: 4, ..lax() }, None).await;
+    let k = fixture(ConnectionLimits { total: 4, ..lax() }, None).await;
     let mut idle = Vec::new();
     for _ in 0..4 {
         let mut one = k.ask("/hello").await;
@@ -249,7 +249,7 @@ async fn idle_connections_give_way_to_new_ones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_have_a_reserve_when_every_connection_is_busy() {
-    let k = kit(ConnectionLimits { total: 2, ..lax() }, None).await;
+    let k = fixture(ConnectionLimits { total: 2, ..lax() }, None).await;
     let _busy = (k.ask("/wait").await, k.ask("/wait").await);
     k.all_wait(2).await;
     let mut refused = k.ask("/hello").await;
@@ -268,7 +268,7 @@ async fn probes_have_a_reserve_when_every_connection_is_busy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_cannot_take_every_connection() {
-    let k = kit(ConnectionLimits { per_address: 2, ..lax() }, None).await;
+    let k = fixture(ConnectionLimits { per_address: 2, ..lax() }, None).await;
     let _busy = (k.ask("/wait").await, k.ask("/wait").await);
     k.all_wait(2).await;
     let mut third = k.ask("/hello").await;
@@ -284,7 +284,7 @@ async fn one_address_cannot_take_every_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_takes_nothing_loses_its_connection() {
     let limits = ConnectionLimits { write_stall: Duration::from_millis(100), ..lax() };
-    let k = kit(limits, None).await;
+    let k = fixture(limits, None).await;
     let _reader = k.ask("/endless").await;
     tokio::time::timeout(PATIENCE, k.given_up.notified()).await.expect("it is given up");
 }
@@ -305,7 +305,7 @@ async fn a_reader_of_http2_that_opens_no_window_loses_its_connection() {
     said.extend(frame(1, 5, 1, &head));
     let write_stall = Duration::from_millis(100);
     with_head(async |head| {
-        let k = kit(ConnectionLimits { head, write_stall, ..lax() }, None).await;
+        let k = fixture(ConnectionLimits { head, write_stall, ..lax() }, None).await;
         let mut reader = k.open().await;
         reader.write_all(&said).await.unwrap();
         closed(&mut reader).await;
@@ -320,7 +320,7 @@ async fn a_reader_of_http2_that_opens_no_window_loses_its_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_under_way_when_the_server_stops_is_answered() {
-    let k = kit(ConnectionLimits { goodbye: NEVER, ..lax() }, None).await;
+    let k = fixture(ConnectionLimits { goodbye: NEVER, ..lax() }, None).await;
     let mut waits = k.ask("/wait").await;
     k.all_wait(1).await;
     k.stop.cancel();

@@ -98,7 +98,7 @@ async fn greet(
                     inner.newcomers.note_contact(&hello.node, addr.ip());
                     // A task of its own: this one has the size of a handshake.
                     tokio::spawn(async move {
-                        // Its seat is given up with it; the agent connects again.
+                        // Its entry is given up with it; the agent connects again.
                         let _ =
                             supervise::once("agents-session", session::run(inner, conn, entered))
                                 .await;

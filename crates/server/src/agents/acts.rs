@@ -142,7 +142,7 @@ impl Effect for EndedActs {
         let PendingActs { tell, over } = self.0.brain.read(collect_pending);
         // What is not over is desired state: its node is sent it until it is.
         for node in self.0.acts.replace(tell) {
-            if let Some(session) = self.0.seat(&node).and_then(|s| s.session()) {
+            if let Some(session) = self.0.node_entry(&node).and_then(|s| s.session()) {
                 session.touch();
             }
         }

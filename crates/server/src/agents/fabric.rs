@@ -81,7 +81,7 @@ impl Agents {
         question: FromServer,
         wait: Duration,
     ) -> Result<T, String> {
-        let session = self.inner.seat(node).and_then(|s| s.session());
+        let session = self.inner.node_entry(node).and_then(|s| s.session());
         let session = session.ok_or("its agent is not connected")?;
         let answer = of(&self.inner.fabric).expect(node, id);
         session.send_message(question);

@@ -1,9 +1,9 @@
 //! An agent with a certificate says who it is and everything it sees.
 
-use super::seat::{NodeEntry, SKEW_MS, Session};
+use super::node_entry::{NodeEntry, SKEW_MS, Session};
 use super::{Inner, bounds, join, refused};
 use crate::brain::{Attach, BrainError};
-use muster_engine::{Greeting, State};
+use muster_engine::{NodeHello, State};
 use muster_link::LinkError;
 use muster_link::messages::{FromServer, Hello};
 use muster_link::tls::Peer;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 /// What a session begins with.
 pub(super) struct SessionStart {
-    pub(super) seat: Arc<NodeEntry>,
+    pub(super) node_entry: Arc<NodeEntry>,
     pub(super) session: Arc<Session>,
     pub(super) welcome: FromServer,
     pub(super) protected: bool,
@@ -29,9 +29,9 @@ pub(super) struct SessionStart {
     pub(super) testing: Option<u64>,
 }
 
-/// Leaves the seat again unless the session begins.
+/// Leaves the entry again unless the session begins.
 struct Claim<'a> {
-    seat: &'a NodeEntry,
+    node_entry: &'a NodeEntry,
     session: &'a Session,
     kept: bool,
 }
@@ -39,7 +39,7 @@ struct Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            self.seat.leave(self.session);
+            self.node_entry.leave(self.session);
         }
     }
 }
@@ -97,7 +97,7 @@ fn evaluate(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), 
 /// Would the hello be written down?
 fn changes(state: &State, hello: &Hello) -> bool {
     let Hello { node, boot, address, host, place, inventory, observed, .. } = hello;
-    Greeting { node, boot, address, host, place, inventory, observed }.changes(state)
+    NodeHello { node, boot, address, host, place, inventory, observed }.changes(state)
 }
 
 pub(super) async fn enter(
@@ -124,8 +124,8 @@ pub(super) async fn enter(
         }
         Err(no) => return Ok(Err(no)),
     };
-    let seat = inner.seat_or_new(node);
-    if let Some(wait) = changed.then(|| seat.wait_for_change(inner.clock())).flatten() {
+    let node_entry = inner.node_entry_or_new(node);
+    if let Some(wait) = changed.then(|| node_entry.wait_for_change(inner.clock())).flatten() {
         // It comes again with what is true then: that is the newest, and nothing is lost.
         let message = format!(
             "node {node} reports something else about itself at each connection: its next change \
@@ -136,16 +136,17 @@ pub(super) async fn enter(
     let id = inner.next_session.fetch_add(1, Ordering::Relaxed);
     let session = Arc::new(Session::new(id, hello, &peer.enrolment, addr, now));
     let lost_after = inner.config.lost_after;
-    let fresh =
-        |_: &Session| seat.last_heartbeat().is_some_and(|h| inner.clock().since(h) < lost_after);
-    if let Err(other) = seat.claim(&session, fresh) {
+    let fresh = |_: &Session| {
+        node_entry.last_heartbeat().is_some_and(|h| inner.clock().since(h) < lost_after)
+    };
+    if let Err(other) = node_entry.claim(&session, fresh) {
         let message = format!(
             "another agent with the identity of node {node} is connected from {}: stop one of the two; if it is gone, this one is let in after {lost_after}",
             other.addr
         );
         return Ok(Err(refused("duplicate", message, true)));
     }
-    let mut claim = Claim { seat: &seat, session: &session, kept: false };
+    let mut claim = Claim { node_entry: &node_entry, session: &session, kept: false };
     let skew = session.skew_ms.load(Ordering::Relaxed);
     if skew.unsigned_abs() > SKEW_MS {
         tracing::warn!(%node, skew_ms = skew, "the node's clock is off: synchronise it");
@@ -184,8 +185,8 @@ pub(super) async fn enter(
             "the agent runs in another data directory than before: ranks that were started from that one may still run"
         );
     }
-    let silent_for = seat.last_heartbeat().map(|h| inner.clock().since(h));
-    seat.note_contact(inner.clock());
+    let silent_for = node_entry.last_heartbeat().map(|h| inner.clock().since(h));
+    node_entry.note_contact(inner.clock());
     let command = Command::NodeConnected {
         node: node.clone(),
         machine: hello.machine.clone(),
@@ -218,7 +219,7 @@ pub(super) async fn enter(
         let message = "the server cannot renew its own lease in the store, so it cannot be certain that it leads: try again";
         return Ok(Err(refused("stale_leader", message, true)));
     }
-    seat.note_contact(inner.clock());
+    node_entry.note_contact(inner.clock());
     let protected = inner.brain.read(|s| s.nodes.get(node).is_some_and(|n| n.protected)) || ahead;
     let welcome = FromServer::Welcome {
         site,
@@ -238,5 +239,5 @@ pub(super) async fn enter(
     inner.brain.read(|s| ended.retain(|k| !s.is_lost_on(node, *k)));
     let known = hello.observed.iter().map(|(k, _)| *k).collect();
     let testing = hello.qualifying;
-    Ok(Ok(SessionStart { seat, session, welcome, protected, known, ended, testing }))
+    Ok(Ok(SessionStart { node_entry, session, welcome, protected, known, ended, testing }))
 }

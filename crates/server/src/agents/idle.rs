@@ -63,14 +63,14 @@ async fn report(inner: &Inner, node: NodeName, key: AttemptKey, since: Time) {
 fn idle_attempts(inner: &Inner, now: Time, warn: Span) -> BTreeMap<AttemptKey, (NodeName, Time)> {
     let gap = gap(inner);
     let nodes: Vec<NodeName> = {
-        let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
-        let idle = seats.iter().filter(|(_, s)| s.idle().any_since(now - warn));
+        let node_entries = inner.node_entries.read().unwrap_or_else(PoisonError::into_inner);
+        let idle = node_entries.iter().filter(|(_, s)| s.idle().any_since(now - warn));
         idle.map(|(n, _)| n.clone()).collect()
     };
     if nodes.is_empty() {
         return BTreeMap::new();
     }
-    // Not while the seats are held: whoever reads the state may ask for a seat meanwhile, and two who
+    // Not while the entries are held: who reads the state may ask for an entry then, and two who
     // take the two in turn can wait for each other.
     let candidates = inner.brain.read(|s| {
         // A node that is ahead of this server's log is none of its business.
@@ -78,10 +78,11 @@ fn idle_attempts(inner: &Inner, now: Time, warn: Span) -> BTreeMap<AttemptKey, (
         let jobs = nodes.iter().filter(ours).flat_map(|n| s.attempts_on(n));
         candidates(jobs.map(|job| &**job))
     });
-    let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
+    let node_entries = inner.node_entries.read().unwrap_or_else(PoisonError::into_inner);
     let idle = |(key, held): (AttemptKey, AttemptGpus)| {
-        let of =
-            |node: &NodeName, gpus: GpuSet| seats.get(node)?.idle().since(gpus.iter(), now, gap);
+        let of = |node: &NodeName, gpus: GpuSet| {
+            node_entries.get(node)?.idle().since(gpus.iter(), now, gap)
+        };
         let since = held.idle_since(now, warn, of)?;
         Some((key, (held.speaker, since)))
     };

@@ -95,7 +95,7 @@ pub(super) async fn join(inner: &Inner, asked: JoinRequest) -> Result<FromServer
     let unknown = inner.brain.read(|s| {
         s.nodes.get(&node).is_some_and(|n| n.enrolment.is_none() && n.stage != Stage::Retired)
     });
-    if unknown && inner.seat(&node).is_some_and(|s| s.session().is_some()) {
+    if unknown && inner.node_entry(&node).is_some_and(|s| s.session().is_some()) {
         let message = format!(
             "the agent of node {node} is connected: choose another name, or `muster node retire {node}` first"
         );

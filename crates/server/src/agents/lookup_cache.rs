@@ -14,18 +14,18 @@ use tokio::sync::OnceCell;
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
 
-type Shelf<K, V> = Mutex<HashMap<K, Arc<OnceCell<V>>>>;
+type CacheMap<K, V> = Mutex<HashMap<K, Arc<OnceCell<V>>>>;
 
 /// Answers of the last seconds. Emptied often: secrets and payloads may be replaced or erased.
 /// That something is missing is not kept: whoever makes it tries again at once.
 #[derive(Default)]
 pub(super) struct LookupCache {
-    payloads: Shelf<JobId, Arc<RunSpec>>,
-    secrets: Shelf<(ProjectName, Label), String>,
+    payloads: CacheMap<JobId, Arc<RunSpec>>,
+    secrets: CacheMap<(ProjectName, Label), String>,
 }
 
 async fn once<K: Hash + Eq, V: Clone, F>(
-    shelf: &Shelf<K, V>,
+    cache: &CacheMap<K, V>,
     key: K,
     fetch: impl Fn() -> F,
 ) -> Result<Option<V>, BrainError>
@@ -33,8 +33,8 @@ where
     F: Future<Output = Result<Option<V>, BrainError>>,
 {
     let cell = {
-        let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        shelf.entry(key).or_default().clone()
+        let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.entry(key).or_default().clone()
     };
     let found = || {
         let fetching = fetch();
@@ -92,10 +92,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_missing_is_looked_for_again() {
-        let shelf: Shelf<u8, u8> = Mutex::default();
-        assert_eq!(once(&shelf, 1, || async { Ok(None) }).await.unwrap(), None);
-        assert_eq!(once(&shelf, 1, || async { Ok(Some(7)) }).await.unwrap(), Some(7));
-        let kept = once(&shelf, 1, || async { Ok(None) }).await.unwrap();
+        let cache: CacheMap<u8, u8> = Mutex::default();
+        assert_eq!(once(&cache, 1, || async { Ok(None) }).await.unwrap(), None);
+        assert_eq!(once(&cache, 1, || async { Ok(Some(7)) }).await.unwrap(), Some(7));
+        let kept = once(&cache, 1, || async { Ok(None) }).await.unwrap();
         assert_eq!(kept, Some(7), "what is there is read once");
     }
 }

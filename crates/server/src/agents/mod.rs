@@ -12,15 +12,15 @@ mod idle;
 mod join;
 mod lookup_cache;
 mod newcomers;
+mod node_entry;
 mod orders;
 mod pace;
-mod seat;
 mod session;
 mod steps;
 mod sweep;
 
 pub use crate::telemetry::{Columns, Row, Window};
-pub use seat::{SessionInfo, TestProgress};
+pub use node_entry::{SessionInfo, TestProgress};
 pub use steps::RankStep;
 
 use crate::brain::Brain;
@@ -41,7 +41,7 @@ use muster_model::inject::Inject;
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::units::{Span, Time};
-use seat::{NodeEntry, Session};
+use node_entry::{NodeEntry, Session};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -122,7 +122,7 @@ struct Inner {
     tls: Arc<rustls::ServerConfig>,
     newcomers: newcomers::Newcomers,
     /// One for each node that was heard since the start and is not retired.
-    seats: RwLock<HashMap<NodeName, Arc<NodeEntry>>>,
+    node_entries: RwLock<HashMap<NodeName, Arc<NodeEntry>>>,
     steps: Mutex<steps::Steps>,
     columns: Mutex<Interned>,
     /// Faults that were not written down one by one.
@@ -153,22 +153,22 @@ impl Inner {
         time + Span(u64::try_from(at.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    fn seat(&self, node: &NodeName) -> Option<Arc<NodeEntry>> {
-        self.seats.read().unwrap_or_else(PoisonError::into_inner).get(node).cloned()
+    fn node_entry(&self, node: &NodeName) -> Option<Arc<NodeEntry>> {
+        self.node_entries.read().unwrap_or_else(PoisonError::into_inner).get(node).cloned()
     }
 
-    fn seat_or_new(&self, node: &NodeName) -> Arc<NodeEntry> {
-        if let Some(seat) = self.seat(node) {
-            return seat;
+    fn node_entry_or_new(&self, node: &NodeName) -> Arc<NodeEntry> {
+        if let Some(node_entry) = self.node_entry(node) {
+            return node_entry;
         }
-        let mut seats = self.seats.write().unwrap_or_else(PoisonError::into_inner);
-        seats.entry(node.clone()).or_default().clone()
+        let mut node_entries = self.node_entries.write().unwrap_or_else(PoisonError::into_inner);
+        node_entries.entry(node.clone()).or_default().clone()
     }
 
-    /// Every seat with somebody on it.
+    /// Every entry with somebody on it.
     fn live(&self) -> Vec<(Arc<NodeEntry>, Arc<Session>)> {
-        let seats = self.seats.read().unwrap_or_else(PoisonError::into_inner);
-        seats.values().filter_map(|s| Some((s.clone(), s.session()?))).collect()
+        let node_entries = self.node_entries.read().unwrap_or_else(PoisonError::into_inner);
+        node_entries.values().filter_map(|s| Some((s.clone(), s.session()?))).collect()
     }
 
     /// A request in a node's name. Only this side of the link makes them, after it has checked
@@ -220,7 +220,7 @@ pub fn serve(
     let inner = Arc::new(Inner {
         tls: tls::server_config(&authority, &identity, crate::brain::clock)?,
         newcomers,
-        seats: RwLock::default(),
+        node_entries: RwLock::default(),
         steps: Mutex::default(),
         columns: Mutex::default(),
         folded: AtomicU64::new(0),
@@ -259,7 +259,7 @@ impl Agents {
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionInfo> {
         let mut all: Vec<SessionInfo> =
-            self.inner.live().iter().map(|(seat, s)| s.info(seat)).collect();
+            self.inner.live().iter().map(|(node_entry, s)| s.info(node_entry)).collect();
         all.sort_by(|a, b| a.node.cmp(&b.node));
         all
     }
@@ -273,37 +273,37 @@ impl Agents {
     /// The agent of a node, when it is connected.
     #[must_use]
     pub fn session(&self, node: &NodeName) -> Option<SessionInfo> {
-        let seat = self.inner.seat(node)?;
-        seat.session().map(|s| s.info(&seat))
+        let node_entry = self.inner.node_entry(node)?;
+        node_entry.session().map(|s| s.info(&node_entry))
     }
 
     /// When a node was last heard by this server.
     #[must_use]
     pub fn last_heartbeat(&self, node: &NodeName) -> Option<Time> {
-        self.inner.seat(node)?.last_heartbeat()
+        self.inner.node_entry(node)?.last_heartbeat()
     }
 
     /// The last minutes of a node in numbers.
     #[must_use]
     pub fn telemetry(&self, node: &NodeName) -> Option<Window> {
-        self.inner.seat(node)?.window()
+        self.inner.node_entry(node)?.window()
     }
 
     /// The newest figures of a node's GPUs, with their names.
     pub(crate) fn newest(&self, node: &NodeName) -> Option<(Columns, Arc<[f32]>)> {
-        self.inner.seat(node)?.newest()
+        self.inner.node_entry(node)?.newest()
     }
 
     /// How old the newest figures of a node are; none while it told none. A simulated node's own
     /// clock counts.
     pub fn metrics_age(&self, node: &NodeName, now: Time) -> Option<Span> {
-        self.inner.seat(node)?.metrics_age(now)
+        self.inner.node_entry(node)?.metrics_age(now)
     }
 
     /// How many GPUs of a node told what they draw, and what that is together, in watts.
     #[must_use]
     pub fn draw(&self, node: &NodeName) -> Option<(u32, f64)> {
-        let (columns, figures) = self.inner.seat(node)?.newest()?;
+        let (columns, figures) = self.inner.node_entry(node)?.newest()?;
         let power = columns.iter().position(|c| c == "power")?;
         let told = figures.chunks(columns.len().max(1)).filter_map(|g| g.get(power).copied());
         let told = told.filter(|w| w.is_finite());
@@ -319,7 +319,7 @@ impl Agents {
     /// How far the test of a node is, as its agent last told.
     #[must_use]
     pub fn test_progress(&self, node: &NodeName) -> Option<TestProgress> {
-        self.inner.seat(node)?.progress().clone()
+        self.inner.node_entry(node)?.progress().clone()
     }
 
     /// Rows and metrics of nodes that were not accepted since the start: too many, or with names that
@@ -364,7 +364,7 @@ impl Agents {
     pub async fn inject(&self, node: &NodeName, fault: Inject) -> Result<String, String> {
         let session = self
             .inner
-            .seat(node)
+            .node_entry(node)
             .and_then(|s| s.session())
             .ok_or_else(|| format!("the agent of node {node} is not connected"))?;
         let (tx, rx) = oneshot::channel();

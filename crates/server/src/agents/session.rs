@@ -8,8 +8,8 @@ use super::checkpoints::{Checkpoints, Written};
 use super::conn::Conn;
 use super::hello::SessionStart;
 use super::idle;
+use super::node_entry::{NodeEntry, SKEW_MS, Session, TestProgress};
 use super::orders::Orders;
-use super::seat::{NodeEntry, SKEW_MS, Session, TestProgress};
 use super::steps;
 use crate::brain::{Attach, BrainError};
 use crate::health::HealthObservation;
@@ -78,7 +78,7 @@ enum Done {
 
 struct Live {
     inner: Arc<Inner>,
-    seat: Arc<NodeEntry>,
+    node_entry: Arc<NodeEntry>,
     session: Arc<Session>,
     orders: Orders,
     protected: bool,
@@ -101,7 +101,7 @@ struct Live {
     unsure_told: bool,
 }
 
-/// Gives the node's seat back however the session ends, by a panic too: a node whose session is
+/// Gives the node's entry back however the session ends, by a panic too: a node whose session is
 /// gone must not look connected.
 struct Leave(Arc<NodeEntry>, Arc<Session>);
 
@@ -113,12 +113,12 @@ impl Drop for Leave {
 }
 
 pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: SessionStart) {
-    let SessionStart { seat, session, welcome, protected, known, ended, testing } = entered;
-    let leave = Leave(seat.clone(), session.clone());
+    let SessionStart { node_entry, session, welcome, protected, known, ended, testing } = entered;
+    let leave = Leave(node_entry.clone(), session.clone());
     let mut live = Live {
         skew_told: session.skew_ms.load(Ordering::Relaxed).unsigned_abs() > SKEW_MS,
         inner,
-        seat,
+        node_entry,
         session: session.clone(),
         orders: Orders::default(),
         protected,
@@ -163,7 +163,7 @@ impl Live {
         self.inner.brain.read(|s| {
             let logged: Vec<_> = s.faults_of(&self.session.node).collect();
             let oldest_first = logged.iter().rev().map(|kept| &kept.fault);
-            self.seat.faults().note_logged(oldest_first);
+            self.node_entry.faults().note_logged(oldest_first);
         });
         conn.w.queue(welcome)?;
         if !ended.is_empty() {
@@ -194,7 +194,7 @@ impl Live {
             Some(done) = self.work.next(), if !self.work.is_empty() => self.done(conn, done)?,
             frame = conn.r.next::<FromAgent>(), if self.work.len() < UNDER_WAY => {
                 let now = self.inner.brain.now();
-                self.seat.note_contact(self.inner.clock());
+                self.node_entry.note_contact(self.inner.clock());
                 match frame? {
                     None => return Err(End::Closed),
                     Some(Frame::Log(chunk)) => self.log(chunk),
@@ -269,7 +269,7 @@ impl Live {
         match m {
             FromAgent::Heartbeat { at } => {
                 self.skew(at, now);
-                let due = self.seat.faults().due(self.inner.clock());
+                let due = self.node_entry.faults().due(self.inner.clock());
                 self.faults(due);
                 let at = self.time(now);
                 self.report_observation(HealthObservation::Contact {
@@ -305,13 +305,14 @@ impl Live {
                     true => at.clamp(Time(0), now + AHEAD),
                     false => by_server(at, skew, now),
                 };
-                let passed = self.seat.faults().take(faults, self.inner.clock(), dated);
+                let passed = self.node_entry.faults().take(faults, self.inner.clock(), dated);
                 self.inner.folded.fetch_add(passed.folded, Ordering::Relaxed);
                 self.faults(passed.faults);
             }
             FromAgent::Qualifying { id, done, of, doing, eta_s } => {
                 let doing = doing.chars().take(200).collect();
-                *self.seat.progress() = Some(TestProgress { id, done, of, doing, eta_s, at: now });
+                *self.node_entry.progress() =
+                    Some(TestProgress { id, done, of, doing, eta_s, at: now });
             }
             FromAgent::Qualified { .. } if self.protected => {}
             FromAgent::Qualified { id, report } => {
@@ -345,13 +346,13 @@ impl Live {
         let node = self.session.node.clone();
         let command = Command::FaultsSeen { node: node.clone(), faults: faults.clone() };
         let request = self.inner.request(&node, command);
-        let (brain, seat) = (self.inner.brain.clone(), self.seat.clone());
+        let (brain, node_entry) = (self.inner.brain.clone(), self.node_entry.clone());
         // A task of its own: it is on its way to the log even while this one is busy with orders, and
         // what fails is put back even when the session has ended by then.
         let call = tokio::spawn(async move {
             let result = brain.call(request, Attach::default()).await;
             if matches!(result, Err(BrainError::Unavailable(_) | BrainError::Archived { .. })) {
-                seat.faults().put_back(faults);
+                node_entry.faults().put_back(faults);
             }
             result
         });
@@ -400,9 +401,12 @@ impl Live {
 
     fn telemetry(&self, t: Telemetry, now: Time) {
         let config = &self.inner.config;
-        let in_time =
-            self.seat.may_send_row(self.inner.clock(), config.telemetry, config.telemetry_burst);
-        let mut ring = self.seat.ring();
+        let in_time = self.node_entry.may_send_row(
+            self.inner.clock(),
+            config.telemetry,
+            config.telemetry_burst,
+        );
+        let mut ring = self.node_entry.ring();
         let accepted = match in_time {
             true => ring.push(t, now, &self.inner.columns),
             false => ring.drop_row(),
@@ -416,7 +420,7 @@ impl Live {
         drop(ring);
         let Some((columns, host_columns, row)) = newest else { return };
         let gap = idle::gap(&self.inner);
-        self.seat.idle().push(&columns, &row.gpus, self.inner.clock(), gap);
+        self.node_entry.idle().push(&columns, &row.gpus, self.inner.clock(), gap);
         self.inner.metering.row(&self.session.node, now, &columns, &row.gpus);
         self.inner.history.push(HistoryRow {
             node: self.session.node.clone(),
@@ -452,7 +456,7 @@ impl Live {
 
     /// The node's clock was set. Simulated nodes have that of one machine, which tells of it once.
     fn clock_stepped(&self, step: ClockStep) {
-        if self.session.simulated || !self.seat.may_step(self.inner.clock()) {
+        if self.session.simulated || !self.node_entry.may_step(self.inner.clock()) {
             return;
         }
         let step = ClockStep { node: Some(self.session.node.clone()), ..step };

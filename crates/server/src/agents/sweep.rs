@@ -23,7 +23,7 @@ pub(super) async fn dispatch(inner: Arc<Inner>) {
         match news {
             Ok(nodes) => {
                 for node in nodes.iter() {
-                    if let Some(session) = inner.seat(node).and_then(|s| s.session()) {
+                    if let Some(session) = inner.node_entry(node).and_then(|s| s.session()) {
                         session.touch();
                     }
                 }
@@ -83,17 +83,18 @@ fn silent(inner: &Inner, now: Time) -> Vec<(NodeName, Time)> {
             .map(|n| n.name.clone())
             .collect()
     });
-    let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
+    let node_entries = inner.node_entries.read().unwrap_or_else(PoisonError::into_inner);
     believed
         .into_iter()
         .filter_map(|node| {
-            let seat = seats.get(&node);
-            let heard = seat.and_then(|s| s.last_heartbeat()).map_or(since, |h| h.max(since));
+            let node_entry = node_entries.get(&node);
+            let heard = node_entry.and_then(|s| s.last_heartbeat()).map_or(since, |h| h.max(since));
             if now.since(heard) < inner.config.lost_after {
                 return None;
             }
-            let busy =
-                seat.and_then(|s| s.session()).is_some_and(|s| s.busy.load(Ordering::Relaxed) > 0);
+            let busy = node_entry
+                .and_then(|s| s.session())
+                .is_some_and(|s| s.busy.load(Ordering::Relaxed) > 0);
             (!busy).then_some((node, heard))
         })
         .collect()
@@ -106,12 +107,12 @@ async fn lose(
     clock: &(dyn Fn() -> Time + Send + Sync),
 ) {
     // Looked at again: it may have spoken while others were being declared lost.
-    let seat = inner.seat(&node);
-    if seat.as_ref().and_then(|s| s.last_heartbeat()).is_some_and(|h| h > heard) {
+    let node_entry = inner.node_entry(&node);
+    if node_entry.as_ref().and_then(|s| s.last_heartbeat()).is_some_and(|h| h > heard) {
         return;
     }
     tracing::warn!(%node, silent_ms = clock().since(heard).0, "the node is lost");
-    if let Some(session) = seat.and_then(|s| s.session()) {
+    if let Some(session) = node_entry.and_then(|s| s.session()) {
         // It must tell everything again before it counts.
         session.close();
     }
@@ -129,7 +130,7 @@ async fn lose(
     }
 }
 
-/// Drops what nobody needs any more: steps of attempts that are over, sessions and seats of retired
+/// Drops what is not needed: steps of attempts that are over, sessions and entries of retired
 /// nodes.
 fn tidy(inner: &Inner) {
     inner.beside.clear();
@@ -152,14 +153,14 @@ fn tidy(inner: &Inner) {
     forget_retired(inner);
 }
 
-/// A seat outlasts its connections, but not its node: it holds the last minutes of telemetry, and names
+/// An entry outlasts its connections, but not its node: it holds recent telemetry, and names
 /// of nodes come and go.
 fn forget_retired(inner: &Inner) {
     let away: Vec<NodeName> = {
-        let seats = inner.seats.read().unwrap_or_else(PoisonError::into_inner);
-        seats.iter().filter(|(_, s)| s.session().is_none()).map(|(n, _)| n.clone()).collect()
+        let node_entries = inner.node_entries.read().unwrap_or_else(PoisonError::into_inner);
+        node_entries.iter().filter(|(_, s)| s.session().is_none()).map(|(n, _)| n.clone()).collect()
     };
-    // Not while the seats are held: whoever reads the state may ask for a seat meanwhile.
+    // Not while the entries are held: who reads the state may ask for an entry meanwhile.
     let retired: Vec<NodeName> = inner.brain.read(|s| {
         let is_retired = |n: &NodeName| s.nodes.get(n).is_some_and(|n| n.stage == Stage::Retired);
         away.into_iter().filter(is_retired).collect()
@@ -167,11 +168,11 @@ fn forget_retired(inner: &Inner) {
     if retired.is_empty() {
         return;
     }
-    let mut seats = inner.seats.write().unwrap_or_else(PoisonError::into_inner);
+    let mut node_entries = inner.node_entries.write().unwrap_or_else(PoisonError::into_inner);
     for node in &retired {
         // Whoever sits down there just now has it in hand.
-        if seats.get(node).is_some_and(|s| Arc::strong_count(s) == 1) {
-            seats.remove(node);
+        if node_entries.get(node).is_some_and(|s| Arc::strong_count(s) == 1) {
+            node_entries.remove(node);
             inner.newcomers.forget(node);
         }
     }

@@ -1,10 +1,10 @@
 //! Takes the lead: lease, load, threads; and the engine's own loop.
 
-use super::reach::Space;
+use super::store_availability::Space;
 use super::writer::Round;
 use super::{
     BACKLOG, Brain, BrainCall, BrainConfig, BrainError, Committed, LoadError, Shared, clock,
-    keeper, load, reader, secret_label, snapshots, stats, writer,
+    lease_renewal, load, reader, secret_label, snapshots, stats, writer,
 };
 use crate::{supervise, trace};
 use muster_engine::{Engine, State};
@@ -102,7 +102,7 @@ impl Brain {
             seal,
             down: Mutex::new(None),
             stuck: Mutex::new(None),
-            reach: super::reach::StoreAvailability::default(),
+            reach: super::store_availability::StoreAvailability::default(),
             over: watch::Sender::new(false),
             closed: watch::Sender::new(false),
         });
@@ -327,8 +327,8 @@ fn start_threads(
     })?;
     let (s, c) = (shared.clone(), config.clone());
     vital(shared, "muster-keeper", move || {
-        let _closed = KeeperGuard(&s);
-        if let Some(e) = keeper::run(&s, &mut *keeper_store, epoch, &c, &all_written) {
+        let _closed = LeaseRenewalGuard(&s);
+        if let Some(e) = lease_renewal::run(&s, &mut *keeper_store, epoch, &c, &all_written) {
             end(&s, &e.to_string());
         }
     })?;
@@ -364,9 +364,9 @@ fn vital(
 }
 
 /// However the keeper ends, nobody waits for it any longer.
-struct KeeperGuard<'a>(&'a Shared);
+struct LeaseRenewalGuard<'a>(&'a Shared);
 
-impl Drop for KeeperGuard<'_> {
+impl Drop for LeaseRenewalGuard<'_> {
     fn drop(&mut self) {
         self.0.closed.send_replace(true);
     }

@@ -14,22 +14,22 @@
 
 pub mod clock;
 mod copy;
-mod keeper;
 pub mod lead;
+mod lease_renewal;
 mod load;
-mod reach;
 mod reader;
 mod snapshots;
 pub(crate) mod stats;
 mod steps;
+mod store_availability;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use clock::clock;
 pub use load::LoadError;
-pub use reach::CannotWrite;
 pub use stats::{BrainStats, Histogram};
+pub use store_availability::CannotWrite;
 
 use muster_engine::{Policy, State};
 use muster_model::command::{Answer, Refusal, Request};
@@ -154,7 +154,7 @@ pub(crate) struct Shared {
     seal: Arc<SealKey>,
     down: Mutex<Option<String>>,
     stuck: Mutex<Option<Stuck>>,
-    reach: reach::StoreAvailability,
+    reach: store_availability::StoreAvailability,
     over: watch::Sender<bool>,
     closed: watch::Sender<bool>,
 }

@@ -2,7 +2,7 @@
 
 use super::order::order;
 use super::snapshot::{NodeSnapshot, SiteSnapshot};
-use super::{Viewer, then};
+use super::{Viewer, past_metrics};
 use crate::agents::Agents;
 use crate::brain::Brain;
 use muster_engine::State;
@@ -51,13 +51,15 @@ pub(super) fn take_past_snapshot(
 ) -> SiteSnapshot {
     let mut look = snapshot_from_log(state, at);
     let SiteSnapshot { nodes, jobs, .. } = &mut look;
-    let own = viewer.as_ref().map(|project| then::since(jobs.values(), project));
+    let own = viewer.as_ref().map(|project| past_metrics::since(jobs.values(), project));
     for seen in nodes.iter_mut().filter(|n| n.node.reachable) {
         let Some(window) = agents.telemetry(&seen.node.name) else { continue };
         let row = window.rows.iter().rev().find(|r| r.at <= at);
         let Some(row) = row.filter(|r| at.since(r.at) < FRESH) else { continue };
         let gpus = match &own {
-            Some(own) => then::hide_before(own.get(&seen.node.name), row, window.gpu_columns.len()),
+            Some(own) => {
+                past_metrics::hide_before(own.get(&seen.node.name), row, window.gpu_columns.len())
+            }
             None => row.gpus.clone(),
         };
         seen.figures = Some((window.gpu_columns.clone(), gpus));
@@ -68,8 +70,8 @@ pub(super) fn take_past_snapshot(
 /// Metrics out of the history, where the rows in memory do not reach back so far. Reads files.
 pub(super) fn fill_from_history(look: &mut SiteSnapshot, agents: &Agents, viewer: &Viewer) {
     let SiteSnapshot { at, nodes, jobs } = look;
-    let own = viewer.as_ref().map(|project| then::since(jobs.values(), project));
-    then::fill(nodes, agents.history(), *at, own.as_ref());
+    let own = viewer.as_ref().map(|project| past_metrics::since(jobs.values(), project));
+    past_metrics::fill(nodes, agents.history(), *at, own.as_ref());
 }
 
 /// What the log alone says of every node: no figures.

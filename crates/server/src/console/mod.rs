@@ -11,8 +11,8 @@ mod gather;
 mod layout;
 mod order;
 mod past;
+mod past_metrics;
 mod snapshot;
-mod then;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
@@ -207,17 +207,17 @@ impl Inner {
 /// The picture of a state without a server, frame by frame and without figures: what a frame costs
 /// is counted with it (`cargo xtask guard`).
 #[derive(Default)]
-pub struct Picture {
+pub struct ConsoleSnapshot {
     map: Option<FleetMap>,
 }
 
-impl std::fmt::Debug for Picture {
+impl std::fmt::Debug for ConsoleSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Picture").finish_non_exhaustive()
+        f.debug_struct("ConsoleSnapshot").finish_non_exhaustive()
     }
 }
 
-impl Picture {
+impl ConsoleSnapshot {
     /// The frame after the one before: everything at first, then what changed.
     pub fn frame(&mut self, state: &State, at: Time) -> Bytes {
         let (map, change) = FleetMap::next(self.map.take(), gather::snapshot_from_log(state, at));

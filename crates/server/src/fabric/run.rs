@@ -69,7 +69,7 @@ impl Tested {
     }
 
     /// Figures, where something came through.
-    fn figures(&self) -> Option<&FabricMeasurement> {
+    fn measurement(&self) -> Option<&FabricMeasurement> {
         match &self.outcome {
             Outcome::Measured(f) if f.error.is_none() => Some(f),
             _ => None,
@@ -79,7 +79,7 @@ impl Tested {
     /// What came of another test. Who has left since is left out from now on.
     pub(super) fn more(&mut self, outcome: Outcome) {
         self.times += 1;
-        let better = match (self.figures(), &outcome) {
+        let better = match (self.measurement(), &outcome) {
             (_, Outcome::Away { .. }) | (None, _) => true,
             (Some(old), Outcome::Measured(new)) => new.error.is_none() && new.mbps > old.mbps,
         };
@@ -230,14 +230,14 @@ impl RunningFabricTest {
     ) -> Vec<usize> {
         let mut figures = self.figures.clone();
         for t in all {
-            if let Some(f) = t.figures() {
+            if let Some(f) = t.measurement() {
                 let class = self.class(&group[t.pair.0], &group[t.pair.1]);
                 figures.entry(class).or_default().push(f.mbps);
             }
         }
         let doubted = |t: &Tested| {
             let (a, b) = (&group[t.pair.0], &group[t.pair.1]);
-            match (&t.outcome, t.figures()) {
+            match (&t.outcome, t.measurement()) {
                 (_, Some(f)) => {
                     let class = self.class(a, b);
                     let peers = figures.get(&class).map_or(&[][..], Vec::as_slice);
@@ -262,7 +262,7 @@ impl RunningFabricTest {
         round: Vec<Tested>,
     ) -> Vec<(Pair, PairResult)> {
         for t in &round {
-            if let Some(f) = t.figures() {
+            if let Some(f) = t.measurement() {
                 let class = self.class(&group[t.pair.0], &group[t.pair.1]);
                 self.figures.entry(class).or_default().push(f.mbps);
             }

@@ -178,7 +178,7 @@ impl Metering {
     }
 
     /// Where a job's time went, by the log as it stands now.
-    pub async fn figures(&self, job: &Job) -> JobMetrics {
+    pub async fn job_metrics(&self, job: &Job) -> JobMetrics {
         let life = {
             let (jobs, _) = self.jobs.caught_up(usize::MAX).await;
             jobs.lives.get(job.id).cloned()

@@ -61,14 +61,14 @@ pub(super) struct Indexer<'a> {
 }
 
 /// Why a step was not made.
-enum Trouble {
+enum IndexerError {
     /// With the index of a project.
     Index(String, IndexError),
     Output(LogError),
 }
 
 /// What came of a stream's turn.
-enum Turn {
+enum TurnOutcome {
     /// Everything that has come is indexed.
     Done,
     /// There is more.
@@ -165,18 +165,18 @@ impl<'a> Indexer<'a> {
             let done = self.walk_output(&mut index).and_then(|()| self.index_pending(&mut index));
             match done {
                 Ok(()) => std::thread::sleep(PAUSE),
-                Err(Trouble::Index(project, e)) if e.is_damaged() => {
+                Err(IndexerError::Index(project, e)) if e.is_damaged() => {
                     tracing::warn!(%project, error = with_source(&e), "a damaged index of output is made again");
                     index.discard(&project).map_err(|e| with_source(&e))?;
                     self.walk = Walk::From(None);
                 }
-                Err(Trouble::Index(project, e)) => {
+                Err(IndexerError::Index(project, e)) => {
                     tracing::error!(%project, error = with_source(&e), "output of a project is not indexed; trying again");
                     // The others must not wait behind its streams: these are found when it is tried again.
                     self.pending.retain(|of| of.0.as_str() != project);
                     self.paused.insert(project, Instant::now() + TRY_AGAIN);
                 }
-                Err(Trouble::Output(e)) => return Err(with_source(&e)),
+                Err(IndexerError::Output(e)) => return Err(with_source(&e)),
             }
         }
         Ok(())
@@ -209,7 +209,7 @@ impl<'a> Indexer<'a> {
 
     /// Looks at all kept output, and at all that is indexed: what is new waits for its turn, what is
     /// gone leaves the index.
-    fn walk_output(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
+    fn walk_output(&mut self, index: &mut OutputIndex) -> Result<(), IndexerError> {
         let Walk::From(from) = self.walk else { return Ok(()) };
         // Every look lists all kept output: most of what was found goes first. Not all of it, since at
         // a busy site something always waits.
@@ -236,7 +236,11 @@ impl<'a> Indexer<'a> {
     }
 
     /// What of an attempt is not indexed waits for its turn.
-    fn compare_attempt(&mut self, index: &mut OutputIndex, key: AttemptKey) -> Result<(), Trouble> {
+    fn compare_attempt(
+        &mut self,
+        index: &mut OutputIndex,
+        key: AttemptKey,
+    ) -> Result<(), IndexerError> {
         let Some(project) = self.project_of(key.job) else { return Ok(()) };
         if self.paused.contains_key(project.as_str()) {
             return Ok(());
@@ -252,7 +256,7 @@ impl<'a> Indexer<'a> {
             let id = (key, s.rank, s.stream);
             let at = index
                 .position(project.as_str(), &self.key_of(id))
-                .map_err(|e| Trouble::Index(project.to_string(), e))?;
+                .map_err(|e| IndexerError::Index(project.to_string(), e))?;
             let of = (project.clone(), id);
             if at.map_or(0, |p| p.next) != s.end && !self.unended.contains(&of) {
                 self.pending.insert(of);
@@ -262,7 +266,11 @@ impl<'a> Indexer<'a> {
     }
 
     /// Takes out attempts whose output or whose job is gone, or of another life of the log.
-    fn remove_gone(&self, index: &mut OutputIndex, kept: &[AttemptKey]) -> Result<(), Trouble> {
+    fn remove_gone(
+        &self,
+        index: &mut OutputIndex,
+        kept: &[AttemptKey],
+    ) -> Result<(), IndexerError> {
         let kept: BTreeSet<(Option<ProjectName>, AttemptRef)> =
             kept.iter().map(|k| (self.project_of(k.job), self.attempt_of(*k))).collect();
         for project in index.projects() {
@@ -276,13 +284,13 @@ impl<'a> Indexer<'a> {
                 let mut gone = all.into_iter().filter(is_gone);
                 gone.try_for_each(|attempt| index.remove_attempt(&project, attempt))
             });
-            removed.map_err(|e| Trouble::Index(project.clone(), e))?;
+            removed.map_err(|e| IndexerError::Index(project.clone(), e))?;
         }
         Ok(())
     }
 
     /// Gives streams that wait their turn, one after the other, for a while.
-    fn index_pending(&mut self, index: &mut OutputIndex) -> Result<(), Trouble> {
+    fn index_pending(&mut self, index: &mut OutputIndex) -> Result<(), IndexerError> {
         let until = Instant::now() + TURN;
         loop {
             let takes_lines = |project: &str| self.takes_lines(project);
@@ -292,15 +300,15 @@ impl<'a> Indexer<'a> {
             self.served = Some(of.clone());
             let began = Instant::now();
             match self.index_stream(index, &of) {
-                Ok(Turn::Done) => {}
-                Ok(Turn::More) => {
+                Ok(TurnOutcome::Done) => {}
+                Ok(TurnOutcome::More) => {
                     self.pending.insert(of);
                 }
-                Ok(Turn::Blocked) => {
+                Ok(TurnOutcome::Blocked) => {
                     self.blocked.insert(of.0.to_string(), Instant::now() + TRY_READERS_AGAIN);
                     self.pending.insert(of);
                 }
-                Err(Trouble::Output(e)) => report_unreadable(of.1.0, &e),
+                Err(IndexerError::Output(e)) => report_unreadable(of.1.0, &e),
                 Err(trouble) => {
                     self.pending.insert(of);
                     return Err(trouble);
@@ -320,13 +328,13 @@ impl<'a> Indexer<'a> {
         &mut self,
         index: &mut OutputIndex,
         of: &ProjectStream,
-    ) -> Result<Turn, Trouble> {
+    ) -> Result<TurnOutcome, IndexerError> {
         let (project, id) = (of.0.as_str(), of.1);
         let key = self.key_of(id);
-        let failed = |e| Trouble::Index(project.to_owned(), e);
+        let failed = |e| IndexerError::Index(project.to_owned(), e);
         // Asked first: every byte of an attempt is kept before its end is in the log.
         let is_live = self.keeper.is_live(id.0);
-        let end = self.keeper.end_here(id).map_err(Trouble::Output)?;
+        let end = self.keeper.end_here(id).map_err(IndexerError::Output)?;
         let mut at = index.position(project, &key).map_err(failed)?.unwrap_or_default();
         if at.next > end {
             // A file that was cut: what was indexed of it is not what is there.
@@ -335,12 +343,12 @@ impl<'a> Indexer<'a> {
         }
         for _ in 0..STEPS {
             if self.stop.is_cancelled() {
-                return Ok(Turn::More);
+                return Ok(TurnOutcome::More);
             }
             if !index.can_add(project).map_err(failed)? {
-                return Ok(Turn::Blocked);
+                return Ok(TurnOutcome::Blocked);
             }
-            let gathered = self.read_from(id, at).map_err(Trouble::Output)?;
+            let gathered = self.read_from(id, at).map_err(IndexerError::Output)?;
             let Gathered { start, data, times, before_hole, at_end } = gathered;
             let is_last = before_hole || (at_end && !is_live);
             let (lines, next) = cut_lines(start, &data, &times, is_last);
@@ -349,12 +357,12 @@ impl<'a> Indexer<'a> {
                 if !data.is_empty() && self.unended.len() < UNENDED {
                     self.unended.insert(of.clone());
                 }
-                return Ok(Turn::Done);
+                return Ok(TurnOutcome::Done);
             }
             index.add(project, &key, next, &lines, clock().0).map_err(failed)?;
             at = next;
         }
-        Ok(Turn::More)
+        Ok(TurnOutcome::More)
     }
 
     /// Reads what follows a position, up to the next hole.

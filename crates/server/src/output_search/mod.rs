@@ -11,7 +11,7 @@ use indexer::Indexer;
 use muster_model::names::ProjectName;
 use muster_model::units::Bytes;
 use muster_outsearch::{
-    FoundLine, IndexError, IndexStats, SearchRequest, SearchResults, find, newest,
+    IndexError, IndexStats, MatchedLine, SearchRequest, SearchResults, find, newest,
 };
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -298,7 +298,7 @@ fn search_in_order<E>(
 #[derive(Debug, Default)]
 pub struct ProjectLines {
     /// The lines.
-    pub lines: Vec<(ProjectName, FoundLine)>,
+    pub lines: Vec<(ProjectName, MatchedLine)>,
     /// What is before this one was not looked at; none when everything was.
     pub floor: Option<u64>,
 }

@@ -24,7 +24,8 @@ fn it_is_on_where_the_disk_is_large_and_as_somebody_says() {
 fn found(ids: &[u64], floor: Option<u64>) -> SearchResults {
     let attempt = AttemptRef { life: 0, job: 1, attempt: 1 };
     let stream = StreamKey { attempt, rank: 0, is_stderr: false };
-    let line = |id: &u64| FoundLine { id: *id, stream, offset: 0, len: 1, number: None, at: None };
+    let line =
+        |id: &u64| MatchedLine { id: *id, stream, offset: 0, len: 1, number: None, at: None };
     SearchResults { lines: ids.iter().map(line).collect(), floor }
 }
 

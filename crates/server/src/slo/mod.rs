@@ -1,15 +1,16 @@
 //! Objectives and alerts at the edge: what the server counts about itself, and alerting
-//! people. What is owed to whom is decided by `muster_slo::desk`; `muster_executors::alerts` sends it.
+//! people. What is owed to whom is decided by `muster_slo::notifications`;
+//! `muster_executors::alerts` sends it.
 
 mod count;
+mod objective_statuses;
 mod own;
-mod standings;
 #[cfg(test)]
 pub mod tests;
 
 pub use count::{Counter, ServedRequest};
 pub use muster_executors::alerts::AlertDelivery;
-pub use standings::ObjectiveStatuses;
+pub use objective_statuses::ObjectiveStatuses;
 
 use crate::agents::Agents;
 use crate::brain::Brain;

@@ -8,7 +8,7 @@ use muster_model::alert::{Alert, Condition};
 use muster_model::entity::Entity;
 use muster_model::units::{Span, Time};
 use muster_slo::decide::{self, HOLD, Site};
-use muster_slo::{Change, NotificationDesk, conditions};
+use muster_slo::{Change, NotificationState, conditions};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) async fn run(
     (patience, pause): (Span, Duration),
     stop: CancellationToken,
 ) {
-    let mut desk = NotificationDesk::default();
+    let mut desk = NotificationState::default();
     // By group, as decisions want them; those that are over stay until everybody knows.
     let mut alerts: BTreeMap<String, Alert> = BTreeMap::new();
     let mut panicked: BTreeMap<(&'static str, u64), Time> = BTreeMap::new();

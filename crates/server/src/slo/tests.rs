@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// Longer than anything here takes; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Kit {
+struct Fixture {
     brain: Brain,
     post: AlertDelivery,
     stop: CancellationToken,
@@ -36,7 +36,7 @@ fn node(i: usize) -> NodeName {
 }
 
 /// A brain that makes alerts, with so many nodes on one of two leaves, and somebody who tells.
-async fn kit(nodes: usize) -> Kit {
+async fn fixture(nodes: usize) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let config = BrainConfig {
@@ -108,10 +108,10 @@ async fn kit(nodes: usize) -> Kit {
     let (post, stop) = (AlertDelivery::default(), CancellationToken::new());
     let sender = Sender::new(brain.clone(), "http://muster.example.org/".into()).unwrap();
     tokio::spawn(alerts::run(brain.clone(), post.clone(), Arc::new(sender), stop.clone()));
-    Kit { brain, post, stop, dir }
+    Fixture { brain, post, stop, dir }
 }
 
-impl Kit {
+impl Fixture {
     async fn route(&self, routing: Value) {
         let routing: Routing = serde_json::from_value(routing).unwrap();
         let command = Command::SetRouting { routing: Arc::new(routing) };
@@ -182,7 +182,7 @@ fn pages(heard: &ReceivedMessages) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_leaf_is_one_signed_page_also_for_a_receiver_that_was_away() {
-    let k = kit(128).await;
+    let k = fixture(128).await;
     let there = Arc::new(AtomicBool::new(false));
     let (url, heard) = endpoint(there.clone()).await;
     k.secret("hook-key", "hush\n").await;
@@ -228,7 +228,7 @@ async fn a_lost_leaf_is_one_signed_page_also_for_a_receiver_that_was_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_write_calls_somebody_all_the_same() {
-    let k = kit(1).await;
+    let k = fixture(1).await;
     let (url, heard) = endpoint(Arc::new(AtomicBool::new(true))).await;
     k.secret("hook-key", "hush").await;
     k.route(json!({
@@ -301,7 +301,7 @@ async fn a_real_alertmanager_gets_one_page_for_a_lost_leaf_and_then_its_end() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let k = kit(128).await;
+    let k = fixture(128).await;
     let url = format!("http://127.0.0.1:{port}");
     k.route(json!({
         "receivers": [{"name": "am", "by": {"alertmanager": {"url": url}}}],

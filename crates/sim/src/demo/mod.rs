@@ -6,9 +6,9 @@
 //! what follows from it (findings, remediations, incidents, alerts) is the engine's.
 
 mod live;
+mod node_responses;
 mod people;
 mod script;
-mod world;
 
 pub use live::{Live, UpcomingJob};
 pub use people::ON_CALL;

@@ -13,7 +13,7 @@ use muster_simnode::{SimConfig, SimNode, Sku};
 use std::sync::Arc;
 
 /// A site with a clock in the hand.
-struct World {
+struct TestSite {
     engine: Engine,
     now: Time,
     log: Vec<Record>,
@@ -23,10 +23,10 @@ fn node(i: usize) -> NodeName {
     format!("n{i:02}").parse().unwrap()
 }
 
-impl World {
-    fn new(nodes: usize) -> World {
+impl TestSite {
+    fn new(nodes: usize) -> TestSite {
         let engine = Engine::new(State::default(), Policy::default());
-        let mut w = World { engine, now: Time(1_000_000_000), log: Vec::new() };
+        let mut w = TestSite { engine, now: Time(1_000_000_000), log: Vec::new() };
         w.ok("system", Command::CreateSite { site: "test".into() });
         w.ok(
             "system",
@@ -120,8 +120,8 @@ fn simulated(nodes: u32, run: Span) -> JobSpec {
 }
 
 /// Two nodes; two jobs run since an hour, eight wait.
-fn full() -> World {
-    let mut w = World::new(2);
+fn full() -> TestSite {
+    let mut w = TestSite::new(2);
     for i in 0..10 {
         let id = w.submit("ann", simulated(1, Span::hours(3)));
         if i < 2 {
@@ -134,7 +134,7 @@ fn full() -> World {
 
 #[test]
 fn a_log_tells_what_a_twin_needs() {
-    let mut w = World::new(3);
+    let mut w = TestSite::new(3);
     let first = w.submit("ann", gang(2));
     w.pass(Span::secs(4));
     w.report(first, &Observed::Running);
@@ -446,7 +446,7 @@ fn a_log_is_lived_again() {
 
 #[test]
 fn a_bad_log_is_refused_with_its_line() {
-    let log = World::new(2).log;
+    let log = TestSite::new(2).log;
     let lines: Vec<String> = log.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
     let why = |lines: &[String]| {
         records("x.jsonl", &mut lines.join("\n").as_bytes())
@@ -482,7 +482,7 @@ fn a_bad_log_is_refused_with_its_line() {
 
 #[test]
 fn an_export_is_read_and_its_end_is_missed() {
-    let log = World::new(1).log;
+    let log = TestSite::new(1).log;
     let mut text = String::from(r#"{"header":{"format":"muster-export-1","first":1,"last":9}}"#);
     text.push('\n');
     for r in &log {
@@ -517,7 +517,7 @@ fn what_is_not_over_at_the_end_is_a_lower_bound() {
 
 #[test]
 fn nothing_binds_where_nothing_waits() {
-    let mut w = World::new(2);
+    let mut w = TestSite::new(2);
     let id = w.submit("ann", simulated(1, Span::hours(3)));
     w.report(id, &Observed::Running);
     w.pass(Span::hours(1));
@@ -530,7 +530,7 @@ fn nothing_binds_where_nothing_waits() {
 
 #[test]
 fn nodes_under_an_open_breaker_are_left_out_and_named() {
-    let mut w = World::new(3);
+    let mut w = TestSite::new(3);
     let entity = muster_model::entity::Entity::Node(node(1));
     let state = Some(muster_model::breaker::BreakerState::Open);
     w.ok("system", Command::ForceBreaker { entity, state, reason: "works".into() });

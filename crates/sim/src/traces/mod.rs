@@ -21,6 +21,6 @@ pub use input::{read_file, unpack};
 pub use job::{Ask, Outcome, TraceJob, TraceNode, by_submit};
 
 #[cfg(test)]
-mod mutilated;
+mod corrupt_input;
 #[cfg(test)]
 mod real;

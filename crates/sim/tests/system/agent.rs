@@ -171,7 +171,7 @@ impl Agent {
         AgentMessage::Hello { boot: self.boot.to_string(), observed }
     }
 
-    pub(crate) fn told(&mut self, told: ServerMessage, now: Time) {
+    pub(crate) fn receive(&mut self, told: ServerMessage, now: Time) {
         self.heard = now;
         match told {
             ServerMessage::Welcome => self.welcome = true,

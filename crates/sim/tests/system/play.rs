@@ -2,7 +2,7 @@
 
 use super::acts::Act;
 use super::spec;
-use super::world::{Ev, World};
+use super::test_site::{Ev, TestSite};
 use muster_model::command::{Actor, Command};
 use muster_model::ids::JobId;
 use muster_model::node::{NodeRole, Stage};
@@ -12,7 +12,7 @@ use muster_model::spec::Tier;
 use muster_model::units::Span;
 use std::sync::Arc;
 
-impl World {
+impl TestSite {
     fn node(&self, n: u8) -> usize {
         usize::from(n) % self.agents.len()
     }

@@ -1,13 +1,13 @@
 //! From a life that ends badly to the shortest one that still does.
 
 use super::acts::SiteScript;
-use super::world::World;
+use super::test_site::TestSite;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// Lives a life. What went wrong, if anything did.
 pub(crate) fn run_script(life: &SiteScript) -> Option<String> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| World::new(life.clone()).run()));
+    let outcome = catch_unwind(AssertUnwindSafe(|| TestSite::new(life.clone()).run()));
     outcome.unwrap_or_else(|p| {
         let text = p.downcast_ref::<String>().cloned();
         let text = text.or_else(|| p.downcast_ref::<&str>().map(ToString::to_string));

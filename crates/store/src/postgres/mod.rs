@@ -7,7 +7,7 @@ mod tls;
 
 use crate::chain::{Link, linked};
 use crate::error::db_int;
-use crate::kept::{self, KeptHead};
+use crate::head_file::{self, HeadFile};
 use crate::settings::{self, Settings};
 use crate::walk::{self, Fill, HeadRow, Rows};
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) struct PostgresStore {
     shown: String,
     conn: Option<Conn>,
     /// The head outside the database, where somebody keeps it.
-    kept: Option<KeptHead>,
+    kept: Option<HeadFile>,
     /// The last link this handle wrote or verified: the next append must find it again.
     tail: Option<(Seq, Link)>,
     /// The last link this handle read.
@@ -74,7 +74,7 @@ impl Conn {
 
 impl PostgresStore {
     /// Connects, and creates the tables or brings them up to date.
-    pub(crate) fn open(url: &str, kept: Option<KeptHead>) -> Result<PostgresStore, StoreError> {
+    pub(crate) fn open(url: &str, kept: Option<HeadFile>) -> Result<PostgresStore, StoreError> {
         let mut store = PostgresStore::new(url)?;
         store.kept = kept;
         store.with(migrate_schema)?;
@@ -632,7 +632,7 @@ impl Store for PostgresStore {
         }
         let Some(head) = &self.kept else { return Ok(()) };
         let (kept, path) = (head.read()?, head.path().to_owned());
-        self.with(|c| kept::reaches(&mut Db(c), kept, &path))
+        self.with(|c| head_file::reaches(&mut Db(c), kept, &path))
     }
 
     fn accept_loss(&mut self) -> Result<Option<AcceptedLoss>, StoreError> {

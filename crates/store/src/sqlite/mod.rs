@@ -7,7 +7,7 @@ mod schema;
 use crate::chain::{Link, linked};
 use crate::error::db_int;
 use crate::files::parent;
-use crate::kept::{self, KeptHead};
+use crate::head_file::{self, HeadFile};
 use crate::walk::{self, Fill, Rows};
 use crate::{
     AcceptedLoss, ArchiveReport, Batch, CheckReport, DumpHeader, DumpItem, Entry, Head,
@@ -31,7 +31,7 @@ const BUSY: Duration = Duration::from_secs(10);
 pub(crate) struct SqliteStore {
     conn: Connection,
     path: PathBuf,
-    kept: KeptHead,
+    kept: HeadFile,
     files: Arc<OpenFiles>,
     /// The last link this handle wrote or verified: the next append must find it again.
     tail: Option<(Seq, Link)>,
@@ -145,7 +145,7 @@ impl SqliteStore {
         )
         .map_err(fail)?;
         conn.set_prepared_statement_cache_capacity(64);
-        let kept = KeptHead::beside(path);
+        let kept = HeadFile::beside(path);
         let path = path.to_owned();
         let files = Arc::default();
         let mut store = SqliteStore { conn, path, kept, files, tail: None, seen: None };
@@ -184,7 +184,7 @@ impl SqliteStore {
     /// says what it found there. The source is left at its schema: a server of an older version
     /// may be running on it.
     pub(crate) fn copy(source: &Path, target: &Path) -> Result<CheckReport, StoreError> {
-        let head = KeptHead::beside(source);
+        let head = HeadFile::beside(source);
         let kept = head.read()?;
         let source = Self::connect(source)?;
         let known = migrate::pending(schema::MIGRATIONS, &Self::recorded(&source)?)?;
@@ -215,7 +215,7 @@ impl SqliteStore {
             copy.query_row("PRAGMA journal_mode = DELETE", [], |r| r.get(0)).map_err(fail)?;
         let report = check(&copy)?;
         if report.is_ok() {
-            kept::reaches(&mut Db(&copy), kept, head.path())?;
+            head_file::reaches(&mut Db(&copy), kept, head.path())?;
         }
         copy.close().map_err(|(_, e)| fail(e))?;
         Ok(report)
@@ -524,9 +524,9 @@ impl Store for SqliteStore {
         let path = self.path.clone();
         let tx = self.begin()?;
         let header = walk::load(&mut Db(&tx), items, mode)?;
-        KeptHead::beside(&path).forget()?;
+        HeadFile::beside(&path).forget()?;
         tx.commit().map_err(fail_commit)?;
-        self.kept = KeptHead::beside(&path);
+        self.kept = HeadFile::beside(&path);
         (self.tail, self.seen) = (None, None);
         Ok(header)
     }
@@ -563,7 +563,7 @@ impl Store for SqliteStore {
             return Ok(());
         }
         let kept = self.kept.read()?;
-        kept::reaches(&mut Db(&self.conn), kept, self.kept.path())
+        head_file::reaches(&mut Db(&self.conn), kept, self.kept.path())
     }
 
     fn accept_loss(&mut self) -> Result<Option<AcceptedLoss>, StoreError> {

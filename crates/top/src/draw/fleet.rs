@@ -1,6 +1,6 @@
 //! The fleet: sums, the map, the hottest nodes and those that somebody should look at.
 
-use super::ink::{Pen, cut, wide};
+use super::fitted_text::{Pen, cut, wide};
 use super::map::{Detail, map, row, tone};
 use crate::fleet::{Fleet, Glyph, Totals};
 use crate::model::Model;

@@ -1,6 +1,6 @@
 //! What is wrong, worst first: alerts, what is pending approval, incidents, breakers, findings.
 
-use super::ink::{Pen, cut, fit, right};
+use super::fitted_text::{Pen, cut, fit, right};
 use crate::model::Model;
 use crate::rows::{self, Item, window};
 use muster_terminal::output::colour::Style as Tone;

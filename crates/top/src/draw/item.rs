@@ -1,6 +1,6 @@
 //! One thing that is wrong, at length: its evidence, what to do, and with which command.
 
-use super::ink::{Pen, cut, fit, wrap};
+use super::fitted_text::{Pen, cut, fit, wrap};
 use crate::model::Model;
 use muster_api::{Alert, Breaker, Finding, Incident, OpenCause, Remediation, WhoAmI};
 use muster_model::breaker::BreakerState;

@@ -1,6 +1,6 @@
 //! One job: where it stands, how its attempts ended, where its time went, what it said last.
 
-use super::ink::{Pen, cut, fit, right, wrap};
+use super::fitted_text::{Pen, cut, fit, right, wrap};
 use crate::model::{JobDetail, Model};
 use crate::rows;
 use muster_api::{Job, JobReport};
@@ -50,7 +50,7 @@ fn state(model: &Model, d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>>
         job.project
     );
     let head = cut(&head, w.saturating_sub(14));
-    let rest = w.saturating_sub(super::ink::wide(&head) + word.len());
+    let rest = w.saturating_sub(super::fitted_text::wide(&head) + word.len());
     let mut out = vec![pen.pieces([
         (head.as_str(), Tone::Bold),
         (word, colour::of_state(word)),
@@ -209,7 +209,7 @@ fn attempts(model: &Model, job: &Job, pen: Pen, w: usize) -> Vec<Line<'static>> 
         };
         let when = relative(model.now, p.ended_at);
         let head = format!("  {:>3} {} {} ", p.no, right(&when, 8), right(&ran, 6));
-        let rest = w.saturating_sub(super::ink::wide(&head) + 15);
+        let rest = w.saturating_sub(super::fitted_text::wide(&head) + 15);
         out.push(pen.pieces([
             (head.as_str(), Tone::Plain),
             (fit(word, 14).as_str(), tone),

@@ -1,6 +1,6 @@
 //! The map of the fleet: one character a node, a rack, or one line a leaf.
 
-use super::ink::{Pen, cut, fit, right, wide};
+use super::fitted_text::{Pen, cut, fit, right, wide};
 use crate::fleet::{Fleet, Glyph, Leaf, Rack};
 use muster_terminal::output::bar::part;
 use muster_terminal::output::colour::Style as Tone;

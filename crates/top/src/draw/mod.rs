@@ -1,8 +1,8 @@
 //! One picture of what `top` knows, for a screen of any size.
 
+mod fitted_text;
 mod fleet;
 mod incidents;
-mod ink;
 mod item;
 mod job;
 mod map;
@@ -10,7 +10,7 @@ mod queue;
 
 use super::model::{Link, Model, View};
 use super::rows;
-use ink::{Pen, cut, fit, wide};
+use fitted_text::{Pen, cut, fit, wide};
 use muster_terminal::output::colour::Style as Tone;
 use muster_terminal::output::time;
 use ratatui::buffer::Buffer;

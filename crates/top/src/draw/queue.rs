@@ -1,6 +1,6 @@
 //! Jobs: what runs, what waits and why, what just ended.
 
-use super::ink::{Pen, cut, fit, right, wrap};
+use super::fitted_text::{Pen, cut, fit, right, wrap};
 use crate::model::Model;
 use crate::rows::{self, window};
 use muster_api::Job;

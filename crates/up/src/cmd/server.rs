@@ -79,7 +79,7 @@ pub(crate) struct Ways {
     #[arg(long)]
     accept_copy: bool,
     #[command(flatten)]
-    outward: crate::outward::OutboundArgs,
+    outward: crate::outbound::OutboundArgs,
     #[command(flatten)]
     history: crate::history::HistoryArgs,
     #[command(flatten)]

@@ -9,8 +9,8 @@ use crate::process::ProcessId;
 use crate::progress::{self, ProgressReader};
 use crate::run_dir::{EndFile, FirstFailure, RankStopCause, Record};
 use crate::runner::finish::Finishing;
-use crate::runner::hands::SlotGpus;
 use crate::runner::pids::{PidMap, SlotLabels};
+use crate::runner::tools::SlotGpus;
 use crate::runner::{GRACE, RunnerShared};
 use crate::secrets;
 use crate::trash;
@@ -27,7 +27,7 @@ impl Slot {
         &mut self,
         now: Instant,
         connected: bool,
-        desk: &RunnerShared,
+        shared: &RunnerShared,
     ) -> Option<Observed> {
         let changed = std::mem::take(&mut self.look);
         let news = changed || !self.watched;
@@ -42,9 +42,9 @@ impl Slot {
             self.child = None;
         }
         self.read_progress(now);
-        let seen = if self.active() { self.watch_ranks(now, &desk.pids) } else { None };
+        let seen = if self.active() { self.watch_ranks(now, &shared.pids) } else { None };
         if matches!(self.phase, Phase::Draining(_)) {
-            self.finish(desk, now);
+            self.finish(shared, now);
         }
         self.save(false, now);
         self.look = self.progress_readers.iter().any(ProgressReader::behind);
@@ -245,20 +245,22 @@ impl Slot {
 
     /// Asks those who have something to do or to say after the last process, and takes their
     /// answers into the end.
-    fn finish(&mut self, desk: &RunnerShared, now: Instant) {
+    fn finish(&mut self, shared: &RunnerShared, now: Instant) {
         if matches!(self.after, FinishCheck::Due) {
-            desk.pids.end(self.key, now);
+            shared.pids.end(self.key, now);
             let failed = matches!(self.state.end, Some(SlotEnd::Failed { .. }));
             let slot = SlotGpus {
                 key: self.key,
                 gpus: self.detail.slot.gpus,
                 part: self.detail.slot.part.clone(),
-                pids: desk.pids.of_attempt(self.key),
+                pids: shared.pids.of_attempt(self.key),
             };
-            let wakeup = desk.wakeup.clone();
+            let wakeup = shared.wakeup.clone();
             let containers = if self.orphaned { self.dir.containers() } else { Vec::new() };
             let asked =
-                Finishing::begin(&desk.hands, slot, failed, containers, move || wakeup.nudge());
+                Finishing::begin(&shared.runner_tools, slot, failed, containers, move || {
+                    wakeup.nudge()
+                });
             match asked {
                 Some(finishing) => self.after = FinishCheck::Asked(finishing),
                 None => {

@@ -1,6 +1,6 @@
 //! `muster node qualify`: tests nodes before they take work.
 
-use crate::cmd::several::Refusals;
+use crate::cmd::bulk::Refusals;
 use clap::{Args, ValueEnum};
 use muster_api::{DrainRequest, Node, Qualified, QualifyRequest, Qualifying};
 use muster_client::{Client, ClientError};

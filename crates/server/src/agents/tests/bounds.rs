@@ -1,8 +1,8 @@
 //! No node and no job can fill the log.
 
-use super::kit::{Site, node, script, site, spec};
+use super::support::{Site, node, script, site, spec};
 use crate::agents::checkpoints::{BURST, EVERY};
-use crate::agents::seat::NodeEntry;
+use crate::agents::node_entry::NodeEntry;
 use muster_link::messages::{FromAgent, FromServer, Hello, ProgressReport, Telemetry};
 use muster_model::command::Observed;
 use muster_model::event::{Event, Record};
@@ -46,8 +46,8 @@ async fn what_a_node_says_of_an_end_is_cut_before_it_is_written() {
 
 #[test]
 fn a_node_that_sends_rows_without_end_has_most_of_them_dropped() {
-    let (seat, start) = (NodeEntry::default(), Time(1_000_000));
-    let accepted = |at: Time| seat.may_send_row(at, Span::secs(10), 120);
+    let (node_entry, start) = (NodeEntry::default(), Time(1_000_000));
+    let accepted = |at: Time| node_entry.may_send_row(at, Span::secs(10), 120);
     let first = (0..1_671).filter(|_| accepted(start)).count();
     let later = (0..1_671).filter(|_| accepted(start + Span::secs(10))).count();
     assert_eq!((first, later), (120, 10));

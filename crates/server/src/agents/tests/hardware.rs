@@ -1,6 +1,6 @@
 //! Faults and tests of nodes, between an agent and the log.
 
-use super::kit::{Agent, Line, node, ordered, script, site, spec};
+use super::support::{Agent, Line, node, ordered, script, site, spec};
 use crate::agents::TestProgress;
 use muster_link::messages::{FromAgent, FromServer};
 use muster_model::command::{Command, Observed};
@@ -94,7 +94,7 @@ async fn a_fault_that_is_sent_again_after_a_new_connection_is_one_fault() {
 }
 
 /// An agent that can test its node.
-async fn able(s: &super::kit::Site) -> (Agent, Line) {
+async fn able(s: &super::support::Site) -> (Agent, Line) {
     let mut agent = s.enrolled("n1").await;
     agent.hello.inventory.can.insert("qualify".into());
     let (line, _) = agent.greet().await;

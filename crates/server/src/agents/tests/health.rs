@@ -1,6 +1,6 @@
 //! From what nodes tell to findings, and from remediations to what nodes do.
 
-use super::kit::{Agent, Line, Site, node, ordered, script, site, spec};
+use super::support::{Agent, Line, Site, node, ordered, script, site, spec};
 use crate::acts::{self, ActsConfig};
 use muster_link::messages::{self as link, FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_model::command::{Command, Observed};
@@ -59,7 +59,7 @@ async fn approved(s: &Site, name: &str, action: Action) -> u64 {
     id
 }
 
-async fn told(line: &mut Line) -> (u64, Act) {
+async fn next_act(line: &mut Line) -> (u64, Act) {
     line.hear_of(|m| match m {
         FromServer::Act { id, act } => Some((id, act)),
         _ => None,
@@ -94,14 +94,14 @@ async fn an_act_is_told_on_every_connection_until_its_end_is_in_the_log() {
     let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
     line.say(FromAgent::Faults { faults: vec![off] }).await;
     approved(&s, "n1", Action::Reboot).await;
-    let (id, act) = told(&mut line).await;
+    let (id, act) = next_act(&mut line).await;
     assert_eq!(act, Act::Reboot { node: node("n1"), boot: "boot-1".into() });
     quiet(&s, &mut line).await;
 
     // The line breaks before anything was done: it is told again, under the same number.
     drop(line);
     let (mut line, _) = agent.greet().await;
-    assert_eq!(told(&mut line).await, (id, act));
+    assert_eq!(next_act(&mut line).await, (id, act));
     line.say(FromAgent::Acted { id, ok: false, message: "x".repeat(5000) }).await;
     assert_eq!(over(&mut line).await, id);
     let end = s.brain.read(|st| st.health.acts[&id].ended.clone()).unwrap();
@@ -129,7 +129,7 @@ async fn a_node_that_comes_back_with_another_boot_was_restarted() {
     let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
     line.say(FromAgent::Faults { faults: vec![off] }).await;
     approved(&s, "n1", Action::Reboot).await;
-    let (id, _) = told(&mut line).await;
+    let (id, _) = next_act(&mut line).await;
     drop(line);
     agent.hello.boot = "boot-2".into();
     let (mut line, _) = agent.greet().await;

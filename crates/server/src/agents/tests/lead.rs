@@ -1,6 +1,6 @@
 //! What agents are told by a server that cannot be certain that it leads.
 
-use super::kit::{Agent, Line, hello, node};
+use super::support::{Agent, Line, hello, node};
 use crate::agents::{AgentsConfig, serve};
 use crate::brain::{Brain, BrainConfig};
 use crate::logs::{LogConfig, LogKeeper};

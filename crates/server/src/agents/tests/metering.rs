@@ -1,6 +1,6 @@
 //! What ranks and GPUs tell ends up in the figures of their job.
 
-use super::kit::{node, script, site, spec};
+use super::support::{node, script, site, spec};
 use crate::metering::JobMetrics;
 use muster_link::messages::{FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_metering::Part;
@@ -49,7 +49,7 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
     };
     line.say(FromAgent::Progress { key, rank: 0, report }).await;
     s.until(|st| st.jobs[&job].checkpoint.is_some()).await;
-    let f = s.agents.metering().figures(&s.job(job)).await;
+    let f = s.agents.metering().job_metrics(&s.job(job)).await;
     covers(&f);
     let used = f.used.clone().expect("rows were told");
     assert!(used.whole, "this server was there from its beginning");
@@ -73,7 +73,7 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
     // It ends well: what was told of it is still known.
     line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok), ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Succeeded).await;
-    let f = s.agents.metering().figures(&s.job(job)).await;
+    let f = s.agents.metering().job_metrics(&s.job(job)).await;
     covers(&f);
     assert_eq!((f.goodput.time.get(Part::Lost), f.goodput.interruptions), (0, 0));
     assert_eq!(f.goodput.verdicts, BTreeMap::from([("success", 1)]));
@@ -89,7 +89,7 @@ async fn a_lost_attempt_is_read_from_the_log() {
     let fault = SlotEnd::fault("a GPU fell off the bus");
     line.say(FromAgent::Report { key, observed: Observed::Ended(fault), ago: None }).await;
     s.until(|st| !st.jobs[&job].past.is_empty()).await;
-    let f = s.agents.metering().figures(&s.job(job)).await;
+    let f = s.agents.metering().job_metrics(&s.job(job)).await;
     covers(&f);
     assert_eq!((f.goodput.interruptions, f.goodput.complete), (1, true));
     assert!(f.goodput.attempts[0].time.get(Part::Productive) == 0, "{f:#?}");
@@ -98,7 +98,7 @@ async fn a_lost_attempt_is_read_from_the_log() {
     line.say(row(90.0, 1.0)).await;
     line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
     line.hear_of(|m| matches!(m, FromServer::Ack { .. }).then_some(())).await;
-    let f = s.agents.metering().figures(&s.job(job)).await;
+    let f = s.agents.metering().job_metrics(&s.job(job)).await;
     covers(&f);
     assert!(f.used.is_none() && s.agents.telemetry(&node("n1")).is_some());
 }

@@ -1,6 +1,6 @@
 //! What the site's policy asks of agents: idle work that ends, work that makes room.
 
-use super::kit::{Line, Site, node, ordered, script, site, spec};
+use super::support::{Line, Site, node, ordered, script, site, spec};
 use muster_link::messages::{Action, FromAgent, FromServer, ProgressReport, Telemetry};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;

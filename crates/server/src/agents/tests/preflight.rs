@@ -1,6 +1,6 @@
 //! Large gangs wait for the test of their nodes.
 
-use super::kit::{Line, Site, ordered, script, site, spec};
+use super::support::{Line, Site, ordered, script, site, spec};
 use crate::fabric::Fabric;
 use muster_health::fabric::path_history::FabricHistory;
 use muster_link::messages::{FromAgent, FromServer};

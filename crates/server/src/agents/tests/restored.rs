@@ -1,6 +1,6 @@
 //! What becomes of nodes whose log was restored, or lost its end.
 
-use super::kit::{Agent, Line, Site, hello, node, ordered, script, site, spec};
+use super::support::{Agent, Line, Site, hello, node, ordered, script, site, spec};
 use muster_link::messages::{FromAgent, FromServer};
 use muster_link::pki::{Identity, new_request};
 use muster_link::tls::{Trust, client_config};

@@ -1,4 +1,4 @@
-use super::kit::{Line, node, ordered, orders, script, site, spec};
+use super::support::{Line, node, ordered, orders, script, site, spec};
 use crate::brain::Attach;
 use muster_link::messages::{
     Action, FromAgent, FromServer, LogChunk, ProgressReport, Stream, Telemetry,
