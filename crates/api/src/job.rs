@@ -88,6 +88,9 @@ pub struct Job {
     /// Nodes that became unhealthy under it.
     #[serde(default)]
     pub unhealthy_nodes: Vec<String>,
+    /// Whether `explain` may have a warning for its user; only in the answer to its submission.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_warnings: bool,
 }
 
 /// The reserved start of a waiting job.
@@ -316,6 +319,15 @@ impl Submitted {
             Submitted::Job(j) => &j.id,
         }
     }
+
+    /// Whether `explain` may have a warning for whoever submitted it.
+    #[must_use]
+    pub fn has_warnings(&self) -> bool {
+        match self {
+            Submitted::Array(a) => a.has_warnings,
+            Submitted::Job(j) => j.has_warnings,
+        }
+    }
 }
 
 /// Several jobs that were submitted as one.
@@ -336,6 +348,9 @@ pub struct JobArray {
     pub count: u32,
     /// The tasks in order of their index.
     pub items: Vec<ArrayItem>,
+    /// Whether `explain` may have a warning for its user; only in the answer to its submission.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_warnings: bool,
 }
 
 /// A task of an array, in short.
@@ -363,8 +378,8 @@ fn shown_spec(spec: &SharedSpec, task: Option<ArrayTask>) -> Arc<JobSpec> {
 }
 
 impl Job {
-    /// The job as the API shows it. `progress` and `waiting` are not in the log: the caller
-    /// fills them in.
+    /// The job as the API shows it. `progress`, `waiting` and `has_warnings` are not in the log: the
+    /// caller fills them in.
     #[must_use]
     pub fn of(job: &m::Job) -> Job {
         let m::Job {
@@ -443,6 +458,7 @@ impl Job {
             waiting: None,
             recovery: Recovery::of_job(job),
             unhealthy_nodes: unhealthy_nodes.iter().map(ToString::to_string).collect(),
+            has_warnings: false,
         }
     }
 
@@ -733,6 +749,7 @@ impl JobArray {
             version,
             count,
             items,
+            has_warnings: false,
         })
     }
 }

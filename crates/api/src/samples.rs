@@ -63,6 +63,7 @@ pub fn job(number: u64, state: JobState) -> Job {
         waiting: None,
         recovery: None,
         unhealthy_nodes: Vec::new(),
+        has_warnings: false,
     }
 }
 

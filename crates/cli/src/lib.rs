@@ -3,10 +3,12 @@
 mod args;
 mod cmd;
 mod dispatch;
+mod lean;
 mod overview;
 mod usage_error;
 
-use clap::FromArgMatches;
+use clap::{ArgMatches, FromArgMatches};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// What may be typed, as clap knows it: for tests that go through every verb.
@@ -33,6 +35,8 @@ pub fn main() -> ExitCode {
         tree.build();
         usage_error::reword(e, &tree, &words.collect::<Vec<_>>()).exit()
     });
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let typed = lean::read(&words).unwrap_or_else(|| read_whole(&words));
     let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|e| e.exit());
     let terminal = muster_terminal::output::is_terminal_err();
     match dispatch::run(cli) {
@@ -42,4 +46,14 @@ pub fn main() -> ExitCode {
             ExitCode::from(fail.code)
         }
     }
+}
+
+/// Reads what was typed with every verb and the overview at hand: for help, and for what is wrong.
+fn read_whole(words: &[OsString]) -> ArgMatches {
+    let mut tree = command();
+    tree.try_get_matches_from_mut(words).unwrap_or_else(|e| {
+        let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+        tree.build();
+        usage_error::reword(e, &tree, &words.collect::<Vec<_>>()).exit()
+    })
 }

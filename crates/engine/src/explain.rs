@@ -10,7 +10,7 @@ use muster_model::ids::JobId;
 use muster_model::job::{Basis, Job, JobState, Rank, ReservedStart, StopReason};
 use muster_model::names::{Label, ProjectName};
 use muster_model::resolve::resolve;
-use muster_model::spec::JobSpec;
+use muster_model::spec::{JobSpec, Tier};
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{
     Durations, ENOUGH, PlannedPreemption, RunLength, later_preemption, planned_preemption, range,
@@ -73,6 +73,12 @@ fn explain_preemption(out: &mut Explanation, room: &PlannedPreemption, now: Time
     out.estimate = Some(Estimate { earliest: None, at: room.at, basis });
 }
 
+/// Can a job write over what another one saves? Not once it is over; and whoever waits for others
+/// goes on where they stopped.
+fn may_share(job: &Job) -> bool {
+    !job.state.is_final() && job.depends.is_empty()
+}
+
 /// Jobs ahead that are named one by one.
 const AHEAD_SHOWN: usize = 5;
 
@@ -102,7 +108,7 @@ impl State {
         {
             self.explain_later_preemption(&mut out, work(job), now);
         }
-        if !job.state.is_final() && job.depends.is_empty() {
+        if may_share(job) {
             self.warn_shared(&mut out, &job.project, &job.spec, Some(job.payload));
         }
         Some(out)
@@ -138,9 +144,7 @@ impl State {
         spec: &JobSpec,
         own: Option<JobId>,
     ) {
-        let Some(dir) = dir_of(spec) else { return };
-        let other = self.index.saves.other(project, dir, own);
-        let Some(other) = other.and_then(|id| self.jobs.get(&id)) else { return };
+        let Some((dir, other)) = self.other_saver(project, spec, own) else { return };
         let (id, state) = (other.payload, other.state);
         let detail = format!(
             "job {id}, which is {state}, saves to `{dir}` too, and each writes over the other's: \
@@ -150,6 +154,38 @@ impl State {
         let (nodes_left, gpus_left) = left;
         let name = "checkpoint".into();
         out.constraints.push(Constraint { name, detail, nodes_left, gpus_left, binding: false });
+    }
+
+    /// Where a job saves, and another one that saves there too.
+    fn other_saver<'a>(
+        &'a self,
+        project: &ProjectName,
+        spec: &'a JobSpec,
+        own: Option<JobId>,
+    ) -> Option<(&'a str, &'a Job)> {
+        let dir = dir_of(spec)?;
+        let id = self.index.saves.other(project, dir, own)?;
+        let other: &Job = self.jobs.get(&id)?;
+        Some((dir, other))
+    }
+
+    /// Whether [`explain`](State::explain) may warn whoever submitted a job: another one saves to the
+    /// same directory, a window stops it, or its tier has no reservation. True wherever it does.
+    /// Costs what the job names and what is reserved, not what the fleet has: each submission is
+    /// answered with it.
+    #[must_use]
+    pub fn may_warn(&self, job: &Job, now: Time) -> bool {
+        let own = Some(job.payload);
+        if may_share(job) && self.other_saver(&job.project, &job.spec, own).is_some() {
+            return true;
+        }
+        if self.reservations.is_empty() && job.spec.tier != Tier::Reserved {
+            return false;
+        }
+        match job.state {
+            JobState::Queued => self.index.cluster.fleet.may_warn(&work(job), now),
+            _ => self.window_ahead(job, now).is_some(),
+        }
     }
 
     /// That a window of others stops an attempt where it is, unless it is over before or has notice

@@ -117,14 +117,16 @@ pub(crate) async fn submit(
     let Answer::Submitted { first, count } = made else {
         return Err(Failure::conflict("this Idempotency-Key was used for something else"));
     };
+    let now = app.brain().now();
     let made = app.brain().read(|s| {
         let head = s.jobs.get(&first)?;
-        Some(if head.array.is_some() {
-            let tasks = s.jobs.range(first..).take(count as usize).map(|(_, j)| &**j);
-            Submitted::Array(JobArray::of(tasks)?)
-        } else {
-            Submitted::Job(Box::new(Job::of(head)))
-        })
+        if head.array.is_none() {
+            let has_warnings = s.may_warn(head, now);
+            return Some(Submitted::Job(Box::new(Job { has_warnings, ..Job::of(head) })));
+        }
+        let tasks = || s.jobs.range(first..).take(count as usize).map(|(_, j)| &**j);
+        let has_warnings = speaker(tasks()).is_some_and(|j| s.may_warn(j, now));
+        Some(Submitted::Array(JobArray { has_warnings, ..JobArray::of(tasks())? }))
     });
     // Only a repeat under an old key can find its job gone.
     let mut made = made.ok_or_else(|| {
@@ -334,9 +336,7 @@ pub(crate) async fn explain(
     let look = move |s: &Site| {
         let head = find(s, &asking, name)?;
         let tasks = meant(s, &head, name);
-        // Tasks of an array wait for the same: the first of those that are least far speaks for all,
-        // and once all are over the first of those that ended worst.
-        let job = tasks.iter().min_by_key(|j| (JobArray::rank(j.state), j.id)).unwrap_or(&head);
+        let job = speaker(tasks.iter().map(|j| &**j)).unwrap_or(&head);
         let e = s.explain(job.id, now).unwrap_or_else(|| muster_scheduler::Explanation {
             summary: match &job.reason {
                 Some(why) if job.state.is_final() => {
@@ -356,6 +356,12 @@ pub(crate) async fn explain(
     };
     let (seq, e) = app.aside(&caller.token, move || brain.read_copy(look)).await??;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &e))
+}
+
+/// Tasks of an array wait for the same: the first of those that are least far speaks for all, and once
+/// all are over the first of those that ended worst.
+fn speaker<'a>(tasks: impl Iterator<Item = &'a ModelJob>) -> Option<&'a ModelJob> {
+    tasks.min_by_key(|j| (JobArray::rank(j.state), j.id))
 }
 
 /// How many jobs stand where, for people: `3 queued, 2 running`.

@@ -40,7 +40,7 @@ impl<'a> UserRights<'a> {
     /// Which reservation that it has not, quota or limit on users keeps a job from starting, if one
     /// does.
     pub(crate) fn denied(&self, w: &Work) -> Option<Denied> {
-        if w.tier == Tier::Reserved && !self.c.fleet.has_reservation(&w.project, self.now) {
+        if self.c.fleet.lacks_reservation(w, self.now) {
             let words = format!(
                 "project {} has no reservation, and work of tier reserved runs only inside one: \
                  `muster reservation create` makes one",

@@ -140,10 +140,21 @@ impl Fleet {
         times.iter().any(|(s, t)| *s < end && *t > now)
     }
 
-    /// Has the project a reservation that goes on or is still to come?
-    pub(crate) fn has_reservation(&self, project: &ProjectName, now: Time) -> bool {
-        let mut own = self.closed.iter().map(|c| &c.reservation);
-        own.any(|r| r.projects.contains(project) && r.window(now).is_some())
+    /// Is it reserved work of a project that has no reservation, neither now nor later?
+    pub(crate) fn lacks_reservation(&self, w: &Work, now: Time) -> bool {
+        let mut all = self.closed.iter().map(|c| &c.reservation);
+        w.tier == Tier::Reserved
+            && !all.any(|r| r.projects.contains(&w.project) && r.window(now).is_some())
+    }
+
+    /// May [`explain`](fn@crate::explain) say of waiting work that a window stops it, or that it
+    /// lacks a reservation? Where the work would go is not looked for, so that it costs little: a
+    /// window may be elsewhere.
+    #[must_use]
+    pub fn may_warn(&self, w: &Work, now: Time) -> bool {
+        // Work with a limit never runs into a window.
+        let endless = w.limit.is_none();
+        self.lacks_reservation(w, now) || endless && self.is_any_window_ahead(Asker::of(w), now)
     }
 
     /// The first window of others that begins before `end` on one of these nodes and stops what

@@ -4707,6 +4707,8 @@ export interface components {
             exit_code?: number | null;
             /** @description The gang with every default filled in. */
             groups: components["schemas"]["Group"][];
+            /** @description Whether `explain` may have a warning for its user; only in the answer to its submission. */
+            has_warnings?: boolean;
             /** @description Who held it; null where it is not held. */
             held?: string | null;
             /** @description `42`, or `42_3` for a task of an array. */
@@ -4781,6 +4783,8 @@ export interface components {
              * @description How many tasks.
              */
             count: number;
+            /** @description Whether `explain` may have a warning for its user; only in the answer to its submission. */
+            has_warnings?: boolean;
             /** @description The array's id: its first task's number. */
             id: string;
             /** @description The tasks in order of their index. */

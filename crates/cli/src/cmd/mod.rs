@@ -46,6 +46,7 @@ pub(crate) mod token;
 pub(crate) mod topology;
 pub(crate) mod update;
 pub(crate) mod wait;
+pub(crate) mod warnings;
 pub(crate) mod watch;
 pub(crate) mod whatif;
 pub(crate) mod whoami;

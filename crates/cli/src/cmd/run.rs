@@ -1,6 +1,7 @@
 //! `muster run`: submit, wait with a reason, stream, return the job's exit code.
 
 use super::job_args::JobArgs;
+use super::warnings::Warnings;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use muster_api::{Job, LogsQuery, Submitted};
@@ -45,9 +46,11 @@ impl Run {
                 return Err(Fail::failed(format!("the server made an array of it: {}", a.id)));
             }
         };
-        super::submit::warn(&client, &spec, &job.id).await;
-        let ended = attend(&client, job, !ctx.is_table()).await?;
+        let mut warnings = Warnings::of(&client, &job);
+        let ended = attend(&client, job, !ctx.is_table(), &mut warnings).await?;
         let Some(job) = ended else { return Ok(INTERRUPTED) };
+        // A short job may be over first.
+        warnings.lines().await.iter().for_each(|text| output::note(text));
         if job.state != JobState::Succeeded {
             super::wait::print_job_end(&job);
         }
@@ -59,7 +62,12 @@ impl Run {
 }
 
 /// Watches a job to its end. None when the user detached.
-async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job>, Fail> {
+async fn attend(
+    client: &Client,
+    mut job: Job,
+    aside: bool,
+    warnings: &mut Warnings,
+) -> Result<Option<Job>, Fail> {
     let mut waiting = Waiting::new(&job);
     let mut printer = Printer::new(job.ranks() > 1).aside(aside);
     let mut events = follow::news(client);
@@ -117,6 +125,7 @@ async fn attend(client: &Client, mut job: Job, aside: bool) -> Result<Option<Job
                 }
                 waiting.update(client, &job).await;
             }
+            lines = warnings.lines(), if warnings.is_asked() => waiting.print_above(&lines),
             signal = tokio::signal::ctrl_c() => {
                 signal.map_err(|e| Fail::failed(format!("cannot listen for Ctrl-C: {e}")))?;
                 waiting.hide();
@@ -228,6 +237,15 @@ impl Waiting {
         }
         if self.terminal {
             self.said.clear();
+        }
+    }
+
+    /// Prints lines that stay, above what spins.
+    fn print_above(&self, lines: &[String]) {
+        let print = || lines.iter().for_each(|text| output::note(text));
+        match &self.bar {
+            Some(bar) if !lines.is_empty() => bar.suspend(print),
+            _ => print(),
         }
     }
 

@@ -1,11 +1,11 @@
 //! `muster submit`.
 
 use super::job_args::JobArgs;
+use super::warnings;
 use clap::Args;
 use muster_api::{Explanation, Submitted};
 use muster_client::Client;
-use muster_model::spec::{JobSpec, Tier};
-use muster_terminal::clean::line;
+use muster_model::spec::JobSpec;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
 use muster_terminal::{follow, jobs, output, pick};
@@ -50,11 +50,11 @@ impl Submit {
         let submitted = client.submit(&spec).await?;
         if !wait {
             ctx.show(&submitted, |s| describe_submission(s, &spec, output::is_terminal()))?;
-            warn(&client, &spec, submitted.id()).await;
+            warnings::print(&client, &submitted).await;
             return Ok(0);
         }
         output::note(describe_submission(&submitted, &spec, true).trim_end());
-        warn(&client, &spec, submitted.id()).await;
+        warnings::print(&client, &submitted).await;
         let mut code = 0;
         for job in pick::jobs(&client, submitted.id()).await? {
             let ended = follow::until_final(&client, job).await?;
@@ -69,19 +69,6 @@ impl Submit {
         }
         Ok(code)
     }
-}
-
-/// Only a word of warning, whatever comes of asking: the job is submitted, and its id was said.
-pub(crate) async fn warn(client: &Client, spec: &JobSpec, id: &str) {
-    // Work with a limit never runs into a window.
-    let timed = spec.time_limit.is_some() && spec.tier != Tier::Reserved;
-    if spec.checkpoint.is_none() && timed {
-        return;
-    }
-    let Ok(e) = client.explain(id).await else { return };
-    let told = |name: &str| matches!(name, "checkpoint" | "window" | "tier");
-    let notes = e.constraints.iter().filter(|c| told(&c.name));
-    notes.for_each(|c| output::note(&format!("note: {}", line(&c.detail))));
 }
 
 /// The spec of a file with flags over it, or of a command line.

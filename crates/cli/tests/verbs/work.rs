@@ -1,6 +1,7 @@
 //! What is done with jobs that wait, run and have ended; and who may have how much.
 
 use super::{is, items, job, lasting, refuses, says, write};
+use crate::export::get;
 use crate::minutes::cluster::{Cluster, until};
 
 /// Two nodes with half of their GPUs free, and who holds the other halves.
@@ -189,4 +190,40 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     says(&c.muster(&["quota"]), &["team", "NOMINAL"]);
     c.muster(&["cancel", &first]).code(0);
     until("the quota lets the second one start", || is(&c, &second, "running"));
+}
+
+#[test]
+fn whoever_saves_where_another_job_does_is_told_at_once() {
+    let c = Cluster::start(1);
+    let dir = c.path("ckpt").display().to_string();
+    let saves = ["submit", "--hold", "--checkpoint-dir", dir.as_str(), "--", "true"];
+    let first = c.muster(&saves);
+    first.code(0);
+    assert!(!first.stderr.contains("note: "), "nobody else saves there: {first:?}");
+    let mut page = String::new();
+    until("the submission is counted", || {
+        page = get(c.listen(), "/metrics", &c.token).unwrap_or_default();
+        page.contains("{method=\"POST\",route=\"/v1/jobs\",status=\"201\"} 1\n")
+    });
+    assert!(!page.contains("/explain\""), "one request was enough:\n{page}");
+    let told = format!("note: job {}, which is queued, saves to `{dir}` too", first.stdout.trim());
+    let second = c.muster(&saves);
+    second.code(0);
+    assert!(second.stderr.contains(&told), "{told}: {second:?}");
+    let reserved = c.muster(&["submit", "--hold", "--tier", "reserved", "--", "true"]);
+    reserved.code(0);
+    let none = "note: project default has no reservation, ";
+    assert!(reserved.stderr.contains(none), "{reserved:?}");
+
+    // While the job runs, not before its output is looked at and not after it.
+    let (said, go) = (c.path("run.err"), c.path("go"));
+    let file = std::fs::File::create(&said).expect("the test's own directory");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.1; done", go.display());
+    let line = ["run", "--checkpoint-dir", dir.as_str(), "--", "sh", "-c", wait.as_str()];
+    let mut run = c.command();
+    let run = run.args(line).stderr(file).spawn();
+    let mut run = run.expect("the muster binary starts");
+    until("it is told", || std::fs::read_to_string(&said).unwrap_or_default().contains(&told));
+    std::fs::write(&go, "").expect("the test's own directory");
+    assert!(run.wait().is_ok_and(|how| how.success()), "it ran");
 }

@@ -310,6 +310,8 @@ fn a_directory_for_checkpoints_that_another_job_has_is_told() {
     assert_eq!(told(&ask(&w, &saves).unwrap()), "");
     let first = w.run(saves.clone());
     assert_eq!(told(&w.explain(first)), "");
+    let may_warn = |w: &TestSite, id| w.engine.state().may_warn(w.job(id), w.now);
+    assert!(!may_warn(&w, first));
     let (one, asked) = (format!("job {first}, which is running, saves to `/ckpt` too"), &saves);
     assert!(told(&ask(&w, asked).unwrap()).starts_with(&one), "before it is submitted");
     assert!(ask(&w, asked).unwrap().starts_now, "and it is only told");
@@ -318,6 +320,7 @@ fn a_directory_for_checkpoints_that_another_job_has_is_told() {
     let held = w.submit(JobSpec { hold: true, ..slash });
     assert!(told(&w.explain(held)).starts_with(&one), "while it waits");
     assert!(told(&w.explain(first)).contains(&format!("job {held}, ")), "and of the one that runs");
+    assert!(may_warn(&w, held) && may_warn(&w, first), "whoever submits is told to ask");
     // Who waits for the other goes on from there, and other projects have other users.
     let next = JobSpec { after: vec![format!("{first}:any")], ..saves.clone() };
     assert_eq!(told(&ask(&w, &next).unwrap()), "");
@@ -329,6 +332,7 @@ fn a_directory_for_checkpoints_that_another_job_has_is_told() {
     w.finish(first);
     let array = w.submit(JobSpec { array: Some("0-1".into()), ..saves });
     assert_eq!(told(&w.explain(array)), "");
+    assert!(!may_warn(&w, array));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

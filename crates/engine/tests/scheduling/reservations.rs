@@ -225,9 +225,13 @@ fn reserved_work_runs_inside_a_reservation_of_its_project_only() {
     let spec = JobSpec { tier: Tier::Reserved, ..by("blue", limited(1, 8, 60)) };
     let id = w.submit(spec);
     assert_eq!(w.job(id).state, JobState::Queued, "two nodes are free, but not reserved yet");
+    assert!(!w.engine.state().may_warn(w.job(id), w.now), "its project has a reservation");
     until(&mut w, start);
     assert_eq!(w.job(id).state, JobState::Starting);
     assert_eq!(w.nodes_of(id), [node(0)]);
+    let without = w.submit(JobSpec { tier: Tier::Reserved, ..limited(1, 8, 60) });
+    assert!(w.explain(without).constraints.iter().any(|c| c.name == "tier"));
+    assert!(w.engine.state().may_warn(w.job(without), w.now));
 }
 
 #[test]

@@ -90,6 +90,8 @@ fn unlimited_work_goes_where_no_window_begins_and_is_warned_where_it_cannot() {
     let first = w.run(gang(1, 8));
     assert_eq!(w.nodes_of(first), [node(1)]);
     assert!(!w.explain(first).summary.contains("window"));
+    let may_warn = |w: &TestSite, id| w.engine.state().may_warn(w.job(id), w.now);
+    assert!(!may_warn(&w, first), "there is nothing to ask for");
     // As before, it may have the reserved node until the window begins; nobody is surprised.
     let second = w.run(gang(1, 8));
     assert_eq!(w.nodes_of(second), [node(0)]);
@@ -97,6 +99,12 @@ fn unlimited_work_goes_where_no_window_begins_and_is_warned_where_it_cannot() {
     let words = "reservation window begins on node n000 in 1h: the job is stopped then";
     assert!(e.summary.contains(words), "{}", e.summary);
     assert!(e.constraints.iter().any(|c| c.name == "window" && c.detail.contains(words)), "{e:?}");
+    assert!(may_warn(&w, second));
+    // While it waits, nobody knows yet where it goes.
+    let waits = w.submit(gang(1, 8));
+    assert!(may_warn(&w, waits));
+    let timed = w.submit(JobSpec { time_limit: Some(Span::hours(4)), ..gang(1, 8) });
+    assert!(!may_warn(&w, timed), "work with a limit never runs into a window");
 }
 
 #[test]

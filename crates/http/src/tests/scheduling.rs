@@ -513,3 +513,26 @@ async fn every_answer_gives_one_reason_where_a_quota_leaves_too_little() {
     let why = one_reason(&s, &second, &spec(2)).await;
     assert_eq!(why, "quota a leaves 0 of the 2 GPUs it asks for: 4 owned, 4 used");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submission_is_answered_with_whether_there_is_a_warning_to_ask_for() {
+    let s = site().await;
+    let run = json!({"command": ["train"]});
+    let spec = json!({"name": "train", "gang": {"gpus": 1}, "run": run, "hold": true,
+        "checkpoint": {"dir": "/saved"}});
+    let first = s.post(&s.user, "/v1/jobs", &spec).await;
+    assert_eq!(first.status, 201, "{:?}", first.body);
+    assert!(first.json().get("has_warnings").is_none(), "{}", first.json());
+    let second = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    assert_eq!(second["has_warnings"], true, "{second}");
+    let id = second["id"].as_str().unwrap();
+    let why = s.get(&s.user, &format!("/v1/jobs/{id}/explain")).await.json();
+    let constraints = why["constraints"].as_array().unwrap();
+    assert!(constraints.iter().any(|c| c["name"] == "checkpoint"), "{why}");
+    let shown = s.get(&s.user, &format!("/v1/jobs/{id}")).await.json();
+    assert!(shown.get("has_warnings").is_none(), "only its submission says so: {shown}");
+    let mut array = spec;
+    array["array"] = json!("0-1");
+    let array = s.post(&s.user, "/v1/jobs", &array).await.json();
+    assert_eq!((&array["count"], &array["has_warnings"]), (&json!(2), &json!(true)), "{array}");
+}
