@@ -29,12 +29,6 @@ pub fn main() -> ExitCode {
     if first.is_some_and(|a| a == muster_machine::child::ARG) {
         muster_machine::child::main();
     }
-    let mut tree = command();
-    let typed = tree.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|e| {
-        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-        tree.build();
-        usage_error::reword(e, &tree, &words.collect::<Vec<_>>()).exit()
-    });
     let words: Vec<OsString> = std::env::args_os().collect();
     let typed = lean::read(&words).unwrap_or_else(|| read_whole(&words));
     let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|e| e.exit());
