@@ -3,7 +3,6 @@
 mod jobs;
 mod nodes;
 
-use crate::state::dependencies::Depends;
 use crate::state::index::Index;
 use crate::state::{ApplyError, BookedReservation, LogGeneration, PAST_NODES, State};
 use muster_model::event::{Event, Record};

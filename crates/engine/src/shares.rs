@@ -90,7 +90,6 @@ mod tests {
     use muster_model::spec::{Priority, Tier};
     use muster_model::units::Span;
     use muster_scheduler::Demand;
-    use muster_scheduler::fairshare::Usage;
     use std::sync::Arc;
 
     fn who(n: u64) -> (ProjectName, String) {

@@ -259,7 +259,7 @@ impl Slot {
             let containers = if self.orphaned { self.dir.containers() } else { Vec::new() };
             let asked =
                 Finishing::begin(&shared.runner_tools, slot, failed, containers, move || {
-                    wakeup.nudge()
+                    wakeup.nudge();
                 });
             match asked {
                 Some(finishing) => self.after = FinishCheck::Asked(finishing),
