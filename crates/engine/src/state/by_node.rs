@@ -152,10 +152,10 @@ mod tests {
             b.or_default(&name(99 - n)).push(99 - n);
         }
         a.or_default(&name(100));
-        assert!(a == b && b == a);
+        assert_eq!(a, b);
         b.or_default(&name(101)).push(1);
-        assert!(a != b && b != a);
+        assert_ne!(a, b);
         a.or_default(&name(101)).push(2);
-        assert!(a != b && b != a);
+        assert_ne!(a, b);
     }
 }
