@@ -328,10 +328,10 @@ fn a_list_from_before_a_kept_end_starts_what_is_new_and_not_what_is_over() {
     let now = Time(0);
     let mut a = Agent::new(1, spec::name(0).to_string(), now);
     a.hello(1);
-    a.told(ServerMessage::Orders { seq: 1, list: vec![order(1)] }, now);
+    a.receive(ServerMessage::Orders { seq: 1, list: vec![order(1)] }, now);
     a.fail(0, false, now);
-    a.told(ServerMessage::Kept { key: key(1) }, now);
-    a.told(ServerMessage::Orders { seq: 2, list: vec![order(1), order(2)] }, now);
+    a.receive(ServerMessage::Kept { key: key(1) }, now);
+    a.receive(ServerMessage::Orders { seq: 2, list: vec![order(1), order(2)] }, now);
     let alive: Vec<AttemptKey> = a.alive().map(|(k, _)| k).collect();
     assert_eq!(alive, [key(2)]);
 }
