@@ -266,12 +266,8 @@ impl Cycle<'_> {
     /// or a gang was interrupted. It waits like any other then: kept, it would stand in the way of
     /// that reserved start, and both would wait for each other.
     fn release_overdue_reservations(&mut self) {
-        let kept = &self.c.fleet.kept;
-        // Nobody but the one has reserved anything.
-        if kept.len() < 2 {
-            return;
-        }
-        let due = kept.iter().filter(|(_, k)| k.basis != Basis::Limits || k.start <= self.now);
+        let kept = self.c.fleet.kept.iter();
+        let due = kept.filter(|(_, k)| k.basis != Basis::Limits || k.start <= self.now);
         let gives: Vec<JobId> =
             due.filter(|(job, k)| self.thwarted(**job, k)).map(|(job, _)| *job).collect();
         for job in gives {

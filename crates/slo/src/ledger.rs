@@ -9,6 +9,8 @@
 //! read at both: a window that ends on a whole minute holds what a series database says about the
 //! same two moments.
 
+pub use crate::count::Count;
+use crate::count::MINUTES_KEPT;
 use crate::minutes::MinuteRing;
 use muster_model::slo::{Cause, FINE_MAX, Scope, Sli, WINDOW_MAX};
 use muster_model::units::{Span, Time};
@@ -17,46 +19,9 @@ use std::collections::BTreeMap;
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 3_600_000;
-/// The longest fine window, and the longest time that one is looked back at.
-pub(crate) const MINUTES_KEPT: i64 = (8 + 6) * 60 + 61;
 const HOURS_KEPT: i64 = 90 * 24 + 1;
 /// Series at most; more are not counted.
 pub const SERIES_MAX: usize = 400;
-
-/// Good ones of all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Count {
-    /// Good ones.
-    pub good: u64,
-    /// All; never less than the good ones.
-    pub total: u64,
-}
-
-impl Count {
-    /// So many good ones.
-    #[must_use]
-    pub fn good(n: u64) -> Count {
-        Count { good: n, total: n }
-    }
-
-    /// So many bad ones.
-    #[must_use]
-    pub fn bad_ones(n: u64) -> Count {
-        Count { good: 0, total: n }
-    }
-
-    /// Those that are not good.
-    #[must_use]
-    pub fn bad(self) -> u64 {
-        self.total.saturating_sub(self.good)
-    }
-
-    pub(crate) fn add(&mut self, other: Count) {
-        // Both stop at the same moment, so that good never passes all.
-        self.total = self.total.saturating_add(other.total);
-        self.good = self.good.saturating_add(other.good.min(other.total)).min(self.total);
-    }
-}
 
 /// What is counted: an indicator, for whom.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -15,6 +15,7 @@ pub mod budget;
 pub mod burn;
 pub mod causes;
 pub mod conditions;
+mod count;
 pub mod decide;
 pub mod defaults;
 pub mod fleet;

@@ -6,7 +6,7 @@
 //! A minute in which nothing was counted is not the same as one in which nothing is left of what
 //! was: only the second is stored and tells since when there are counts.
 
-use crate::ledger::{Count, MINUTES_KEPT};
+use crate::count::{Count, MINUTES_KEPT};
 use std::collections::VecDeque;
 
 /// Minutes at most: those that are kept, and an hour until the oldest of them are dropped.
