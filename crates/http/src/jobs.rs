@@ -404,7 +404,7 @@ fn past(state: JobState) -> &'static str {
 }
 
 /// Who gives way to a job: those that the caller may know by their names, the others by their number.
-fn giving_way(site: &Site, caller: &Caller, jobs: &[JobId], from: Option<Time>) -> String {
+fn giving_way(site: &Site, caller: &Caller, jobs: &[JobId]) -> String {
     let seen = |id: &&JobId| site.jobs.get(*id).is_some_and(|j| caller.sees(&j.project));
     let (known, hidden): (Vec<&JobId>, Vec<&JobId>) = jobs.iter().partition(seen);
     let mut words: Vec<String> = known
@@ -417,14 +417,7 @@ fn giving_way(site: &Site, caller: &Caller, jobs: &[JobId], from: Option<Time>) 
         1 => words.push("1 job of another project".into()),
         n => words.push(format!("{n} jobs of other projects")),
     }
-    let words = words.join(", ");
-    match from.map(Timestamp) {
-        _ if words.is_empty() => String::new(),
-        None => format!("; it takes the place of {words}"),
-        Some(at) => format!(
-            "; work of {words} may be stopped for it from {at} on, when its `min_run` is over"
-        ),
-    }
+    words.join(", ")
 }
 
 /// The scheduler's words, with the names of others' jobs left out for those who may not know.
@@ -450,8 +443,15 @@ fn explanation(
             why: a.why,
         }
     });
-    let stopped = giving_way(site, caller, &e.gives_way, e.gives_way_from);
-    let summary = format!("{}{stopped}", e.summary);
+    // Who is stopped now is why it starts. Who may be later explains the forecast; why it waits is the
+    // same with and without them, here as in every list.
+    let others = giving_way(site, caller, &e.gives_way);
+    let (mut summary, mut later) = (e.summary, String::new());
+    match e.gives_way_from.map(Timestamp) {
+        _ if others.is_empty() => {}
+        None => summary.push_str(&format!("; it takes the place of {others}")),
+        Some(at) => later = format!("; {others}, from {at} on"),
+    }
     Explanation {
         kind: Kind::Explanation,
         job: job.map(ModelJob::display_id),
@@ -474,7 +474,7 @@ fn explanation(
         estimated_start: e.estimate.map(|e| muster_api::Estimate {
             earliest: e.earliest.map(Into::into),
             at: e.at.into(),
-            basis: e.basis,
+            basis: e.basis + &later,
         }),
         suggestions: e.suggestions,
         would_go: e.would_go,
