@@ -30,9 +30,13 @@ export async function walkOncall({ chromium, check, must, until }) {
     return items.flatMap((c) => c.remediations.filter((r) => c.pending.includes(r.id) && !r.approved));
   };
   const of = async (name) => (await pending()).filter((r) => r.node === name);
-  await until('remediations of all three nodes are pending', async () => {
+  await until(`remediations of ${nodes.join(', ')} are pending`, async () => {
     const at = new Set((await pending()).map((r) => r.node));
     return nodes.every((n) => at.has(n));
+  }).catch(async (e) => {
+    const { items } = await call('GET', '/v1/findings?limit=100');
+    const open = items.map((f) => `${f.entity} ${f.kind} ${f.state}`).join('; ');
+    throw new Error(`${e.message}; findings: ${open}`);
   });
   const [first, second, third] = nodes;
   const open = async (how) => {

@@ -2,7 +2,16 @@ import { useRights } from '../rights';
 import { count, Empty, Panel, Scroll } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { num, Table } from '../ui/table';
-import { drawnAt, hours, known, percent, RATES, type Report, utilisationWords, waterfall } from './fleet-metrics';
+import {
+  drawnAt,
+  hours,
+  known,
+  percent,
+  RATES,
+  type Report,
+  utilisationWords,
+  waterfall,
+} from './fleet-metrics';
 import { Metric, RateMetric, spanned } from './metric';
 
 /** Projects that are listed. */

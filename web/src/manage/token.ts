@@ -65,9 +65,10 @@ export function newestFirst<T extends Pick<Schemas['Token'], 'created_at'>>(all:
 }
 
 /** When a token was last used, or since when it was not: words, and the moment that follows them. */
-export function lastUse(
-  t: Pick<Schemas['Token'], 'last_used' | 'not_used_since' | 'created_at'>,
-): { words: string; at?: string } {
+export function lastUse(t: Pick<Schemas['Token'], 'last_used' | 'not_used_since' | 'created_at'>): {
+  words: string;
+  at?: string;
+} {
   if (t.last_used) return { words: '', at: t.last_used };
   if (!t.not_used_since) return { words: 'unknown' };
   if (Date.parse(t.not_used_since) <= Date.parse(t.created_at)) return { words: 'never' };
