@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use std::fmt;
 use std::fs;
 use std::process::ExitCode;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// What `cargo xtask test` takes.
@@ -60,7 +61,7 @@ impl fmt::Display for Counts {
 /// How many of the slowest tests are named at the end.
 const SLOWEST: usize = 20;
 
-/// Runs the parts, those after the tests beside each other; later parts run even when an earlier one
+/// Runs the parts, the console's with the tests, the others after them at the same time; later parts run even when an earlier one
 /// failed, except that nothing runs when it does not compile.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let mut run = Run::default();
@@ -75,6 +76,30 @@ type Work = (&'static str, Box<dyn FnOnce() -> Result<Counts> + Send>);
 
 fn work(name: &'static str, what: impl FnOnce() -> Result<Counts> + Send + 'static) -> Work {
     (name, Box::new(what))
+}
+
+/// A part that runs while others do.
+struct Started {
+    name: &'static str,
+    began: Instant,
+    thread: JoinHandle<(Result<Counts>, Duration)>,
+}
+
+impl Started {
+    fn new((name, what): Work) -> Started {
+        eprintln!("\n=== {name}");
+        let began = Instant::now();
+        let thread = thread::spawn(move || (tee::named(name, what), began.elapsed()));
+        Started { name, began, thread }
+    }
+
+    /// Waits for it: its name, how long it took and what came of it.
+    fn join(self) -> (&'static str, Duration, Result<Counts>) {
+        let began = self.began;
+        let panicked = |_| (Err(anyhow!("it panicked")), began.elapsed());
+        let (outcome, took) = self.thread.join().unwrap_or_else(panicked);
+        (self.name, took, outcome)
+    }
 }
 
 /// What has been done so far.
@@ -95,58 +120,42 @@ impl Run {
         if wanted(Part::Build) && self.step("build", built::tests).is_none() {
             return;
         }
+        let mut tests_against = None;
         if wanted(Part::Unit) {
             if self.step("what the tests run against", install::components).is_none() {
                 return;
             }
-            if let Some(database) = self.step("PostgreSQL", postgres::ForTests::get) {
-                eprintln!("at {}", database.url());
-                self.counted("tests", || unit(&database.url()));
-                self.reported_by_tests();
-            }
+            tests_against = self.step("PostgreSQL", postgres::ForTests::get);
         }
-        // None of these measures how long anything takes, and each waits for much of its time.
+        // It takes the longest and waits for most of its time, so the tests run meanwhile. It begins
+        // after the components are there: two installations at a time would be in each other's way.
+        let web = wanted(Part::Web).then(|| Started::new(work("web console", web::test)));
+        if let Some(database) = tests_against {
+            eprintln!("at {}", database.url());
+            self.counted("tests", || unit(&database.url()));
+            self.reported_by_tests();
+        }
+        // None of these measures how long anything takes.
         let mut rest = Vec::new();
         if wanted(Part::Guard)
             && let Some(program) = self.step("what the cost guard counts", guard::prepare)
         {
-            rest.push(work("cost guard", move || guard::test(program.as_ref())));
+            rest.push(Started::new(work("cost guard", move || guard::test(program.as_ref()))));
         }
         if wanted(Part::Fuzz) {
-            rest.push(work("API fuzz", fuzz::run));
+            rest.push(Started::new(work("API fuzz", fuzz::run)));
         }
-        if wanted(Part::Web) {
-            rest.push(work("web console", web::test));
-        }
-        self.count_parallel(rest);
+        rest.extend(web);
+        self.join(rest);
     }
 
-    /// Does several things at a time; one alone is a step as any other.
-    fn count_parallel(&mut self, mut parts: Vec<Work>) {
-        if parts.len() < 2 {
-            if let Some((name, what)) = parts.pop() {
-                self.counted(name, what);
-            }
+    /// Waits for what runs at the same time, and counts it: all of it is one step.
+    fn join(&mut self, started: Vec<Started>) {
+        if started.is_empty() {
             return;
         }
         let began = Instant::now();
-        let ended: Vec<(&'static str, Duration, Result<Counts>)> = std::thread::scope(|scope| {
-            let all: Vec<_> = parts
-                .into_iter()
-                .map(|(name, what)| {
-                    eprintln!("\n=== {name}");
-                    let timed = move || (tee::named(name, what), began.elapsed());
-                    (name, scope.spawn(timed))
-                })
-                .collect();
-            let panicked = || (Err(anyhow!("it panicked")), began.elapsed());
-            all.into_iter()
-                .map(|(name, thread)| {
-                    let (outcome, took) = thread.join().unwrap_or_else(|_| panicked());
-                    (name, took, outcome)
-                })
-                .collect()
-        });
+        let ended: Vec<_> = started.into_iter().map(Started::join).collect();
         self.steps.push(("what runs in parallel", began.elapsed()));
         for (name, took, outcome) in ended {
             self.parallel.push((name, took));
@@ -330,16 +339,16 @@ mod tests {
     fn what_runs_beside_others_is_counted_each_and_is_one_step() {
         let mut run = Run::default();
         let passed = || Ok(Counts { passed: 2, failed: 0, skipped: 1 });
-        run.count_parallel(vec![work("alone", passed)]);
-        run.count_parallel(vec![
-            work("one", passed),
-            work("two", || anyhow::bail!("no such thing")),
-            work("three", || panic!("a bug of ours")),
+        run.join(Vec::new());
+        run.join(vec![
+            Started::new(work("one", passed)),
+            Started::new(work("two", || anyhow::bail!("no such thing"))),
+            Started::new(work("three", || panic!("a bug of ours"))),
         ]);
-        assert_eq!(run.total, Counts { passed: 4, failed: 2, skipped: 2 });
+        assert_eq!(run.total, Counts { passed: 2, failed: 2, skipped: 1 });
         let names =
             |of: &[(&'static str, Duration)]| of.iter().map(|(n, _)| *n).collect::<Vec<_>>();
-        assert_eq!(names(&run.steps), ["alone", "what runs in parallel"]);
+        assert_eq!(names(&run.steps), ["what runs in parallel"]);
         assert_eq!(names(&run.parallel), ["one", "two", "three"]);
         assert!(run.closing().contains("=== in parallel"));
     }

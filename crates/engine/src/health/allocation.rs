@@ -11,7 +11,7 @@ use muster_model::event::Event;
 use muster_model::finding::{Finding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remediation::{Action, Mode, Remediation, RemediationStep};
+use muster_model::remediation::{Action, Mode, Remediation, RemediationOutcome, RemediationStep};
 use muster_scheduler::Block;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -92,6 +92,37 @@ impl Engine {
         if suspect && self.stops(node).is_none() {
             self.settle_allocation(node, "nothing critical is left", false);
         }
+    }
+
+    /// An operator took back what was done for one GPU. That says nothing of the node's other GPUs:
+    /// what was found there and not acted on gets its own remediation, and what was denied keeps the
+    /// node out as before.
+    pub(super) fn settle_other_gpus(&mut self, undone: &Remediation) {
+        let other = |f: &&Arc<Finding>| {
+            let gpu = f.seen.entity.gpu();
+            f.seen.severity == Severity::Critical && gpu.is_some() && gpu != undone.gpu
+        };
+        let others: Vec<Arc<Finding>> =
+            self.state.health.open_on(&undone.node).filter(other).cloned().collect();
+        let ids: Vec<u64> = others.iter().map(|f| f.id).collect();
+        self.reconsider_findings(&ids);
+        let denied = |f: &&Arc<Finding>| {
+            let last = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
+            last.is_some_and(|r| r.outcome == Some(RemediationOutcome::Denied))
+        };
+        let Some(f) = others.iter().find(denied) else { return };
+        let ready = self.state.nodes.get(&undone.node).is_some_and(|n| n.stage == Stage::Ready);
+        if !ready || self.is_taken(&undone.node) {
+            return;
+        }
+        let event = Event::NodeStaged {
+            node: undone.node.clone(),
+            stage: Stage::Quarantined,
+            reason: format!("{} (finding {}): its remediation was denied", f.seen.kind, f.id),
+            until: None,
+            by_operator: true,
+        };
+        self.emit(None, event);
     }
 
     /// A node passed a test that a person asked for. Where its remediation was denied, nothing else

@@ -422,6 +422,9 @@ impl Engine {
         if r.step == RemediationStep::Probation {
             self.emit(None, Event::ProbationSet { node: n.name.clone(), until: None });
         }
+        if by_operator {
+            self.settle_other_gpus(&r);
+        }
     }
 
     /// Ends a remediation whose act is under way or untested: no step of it follows. A drain that waits

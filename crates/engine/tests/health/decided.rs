@@ -145,3 +145,50 @@ fn what_was_completed_is_proposed_anew_when_the_fault_occurs_again() {
     let new = again.remediation.expect("something is proposed for it");
     assert!(new > id, "{again:?}");
 }
+
+/// XID 79 of another GPU than the one that is denied or undone in these tests.
+fn another_gpu(w: &mut TestSite, n: &NodeName) {
+    let mut f = fault("xid-79", 5);
+    f.at = w.now;
+    report_fault(w, n, f);
+}
+
+#[test]
+fn undoing_what_was_for_one_gpu_returns_no_node_that_is_out_for_another() {
+    let mut w = able(16);
+    let n = node(1);
+    xid79(&mut w, &n);
+    deny(&mut w, &n);
+    assert_eq!(of(&w, &n).stage, Stage::Quarantined);
+    w.pass(Span::mins(1));
+    another_gpu(&mut w, &n);
+    let r = remediation(&w, &n).expect("the other GPU has one of its own");
+    assert_eq!(r.gpu, Some(5));
+    w.ok(Command::UndoRemediation { id: r.id, reason: "a false alarm".into() });
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Quarantined, None));
+    assert!(
+        of(&w, &n).stage_why.contains("its remediation was denied"),
+        "{}",
+        of(&w, &n).stage_why
+    );
+    // As before, an operator returns it.
+    w.ok(Command::ReturnUntested { node: n.clone(), reason: "looked at".into() });
+    assert_eq!(of(&w, &n).stage, Stage::Ready);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn what_an_undone_remediation_covered_of_another_gpu_gets_its_own() {
+    let mut w = able(16);
+    let n = node(1);
+    xid79(&mut w, &n);
+    another_gpu(&mut w, &n);
+    let first = remediation(&w, &n).unwrap();
+    let open = w.engine.state().health.open_on(&n);
+    let other = open.map(|f| f.id).find(|id| *id != first.finding).expect("two findings");
+    w.ok(Command::UndoRemediation { id: first.id, reason: "a false alarm".into() });
+    let next = remediation(&w, &n).expect("the other GPU is looked after");
+    assert_eq!((next.finding, next.gpu), (other, Some(5)));
+    assert_ne!(of(&w, &n).stage, Stage::Ready, "no new work goes there");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
