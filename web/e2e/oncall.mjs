@@ -15,11 +15,13 @@ async function fits(p, must) {
 export async function walkOncall({ chromium, check, must, until }) {
   // Stopped, it holds every remediation back: they stay pending for as long as this takes.
   await call('POST', '/v1/automation/stop', { reason: 'the on-call page is tested' });
-  // What was decided of earlier faults of a node counts for the next one: these have had none.
+  // What was decided of earlier faults of a node counts for the next one: these have had none. A
+  // job under which other nodes have failed would be suspected of these too: a free node is better.
   const treated = new Set((await call('GET', '/v1/remediations?limit=1000')).items.map((r) => r.node));
   const racks = new Map(
     (await call('GET', '/v1/nodes?limit=200')).items
       .filter((n) => n.state === 'ready' && n.gpus_total === 8 && !n.avoided && !treated.has(n.name))
+      .sort((a, b) => b.gpus_used - a.gpus_used || a.name.localeCompare(b.name))
       .map((n) => [`${n.location.leaf} ${n.location.rack}`, n.name]),
   );
   const nodes = [...racks.values()].slice(-CODES.length);

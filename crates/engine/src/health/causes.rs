@@ -206,7 +206,10 @@ impl Engine {
     /// Nodes are left alone where what is done about the cause keeps work from them. Otherwise each
     /// unhealthy one is looked after, also one that was left alone for a cause that is over.
     fn explain_or_consider(&mut self, findings: &[u64], c: &Common) {
-        if self.is_dealt_with(&c.cause) {
+        if c.cause.node().is_some() {
+            return;
+        }
+        if self.explains(&c.cause, &c.kind) {
             self.explain_by(findings, c);
         } else {
             self.reconsider_findings(findings);
@@ -282,9 +285,6 @@ impl Engine {
 
     /// Nodes whose findings have a cause elsewhere are left alone.
     fn explain_by(&mut self, findings: &[u64], c: &Common) {
-        if c.cause.node().is_some() {
-            return;
-        }
         // What is proven and under way stays: the GPU is unhealthy whatever made it so.
         let keeps = |book: &crate::state::HealthState, f: &Finding| {
             let r = f.remediation.and_then(|r| book.remediations.get(&r));
@@ -305,10 +305,14 @@ impl Engine {
         let Some(i) = f.incident.and_then(|i| self.state.health.incidents.get(&i)) else {
             return false;
         };
-        i.closed.is_none()
-            && i.cause.node().is_none()
-            && i.kind != FailureMode::NODE_KILLER
-            && self.is_dealt_with(&i.cause)
+        i.closed.is_none() && self.explains(&i.cause, &i.kind)
+    }
+
+    /// Does a cause elsewhere explain what is found on nodes, so that nothing is done about those? A
+    /// job that is held for its nodes heals none of them.
+    fn explains(&self, cause: &Entity, kind: &str) -> bool {
+        let elsewhere = cause.node().is_none() && kind != FailureMode::NODE_KILLER.code();
+        elsewhere && self.is_dealt_with(cause)
     }
 }
 

@@ -466,7 +466,7 @@ fn unhealthy(w: &TestSite, n: &Node) -> bool {
         let i = incident.and_then(|i| book.incidents.get(&i)).filter(|i| i.closed.is_none());
         f.kind == "made-up"
             || f.kind == "node-killer"
-            || i.is_some_and(|i| i.cause.node().is_none())
+            || i.is_some_and(|i| i.cause.node().is_none() && i.kind != "node-killer")
     };
     let grave = |f: &ObservedFinding| f.severity == Severity::Critical && f.confidence >= 600;
     book.waits_on(&n.name)
