@@ -77,13 +77,10 @@ fn behind_dashes(e: &Error, verb: &Command, typed: &[String]) -> Option<String> 
     if command.iter().any(|word| word == "--") {
         return None;
     }
-    let line = match takes_file {
-        // Which word is a file, and which begins the command, is not known.
-        true => format!("{name} -- CMD"),
-        false if at > begins => format!("{name} [OPTIONS] -- {}", command.join(" ")),
-        false => format!("{name} -- {}", command.join(" ")),
-    };
-    Some(format!("to run a command, put it after '--': '{line}'"))
+    let options = if at > begins && !takes_file { " [OPTIONS]" } else { "" };
+    // Which word is a file, and which begins the command, is not known.
+    let command = if takes_file { "CMD".to_owned() } else { command.join(" ") };
+    Some(format!("to run a command, put it after '--': '{name}{options} -- {command}'"))
 }
 
 /// `muster submit` alone: what to give, with an example.

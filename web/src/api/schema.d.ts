@@ -5729,7 +5729,7 @@ export interface components {
         NodeOutOfService: {
             /** @description The node's name. */
             node: string;
-            /** @description Why: `unreachable`, `drained`, `quarantined` and so on. */
+            /** @description Why: `lost`, `drained`, `quarantined` and so on. */
             why: string;
         };
         /**
