@@ -115,8 +115,8 @@ pub(crate) fn block(n: &Node) -> Option<Block> {
         Stage::Quarantined => Some(Block::Quarantined),
         Stage::Repairing => Some(Block::Repairing),
         Stage::Ready if n.cordon.is_some() => Some(Block::Cordoned),
-        Stage::Ready if n.breaker.is_some() => Some(Block::Breaker),
         Stage::Ready if n.role == NodeRole::Suspect => Some(Block::Suspect),
+        Stage::Ready if n.breaker.is_some() => Some(Block::Breaker),
         Stage::Ready if !n.orphans.is_empty() => Some(Block::Orphans),
         Stage::Ready => None,
     }
