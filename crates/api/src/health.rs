@@ -18,7 +18,8 @@ pub struct HealthSummary {
     pub reasons: Vec<String>,
     /// Incidents that are open, worst first.
     pub incidents: Vec<Incident>,
-    /// Open findings that are part of no incident, worst first (at most 100).
+    /// Open findings that are part of no incident, or whose remediation was denied or undone, worst
+    /// first (at most 100).
     pub findings: Vec<Finding>,
     /// Open findings in all.
     pub findings_open: u64,

@@ -69,7 +69,7 @@ pub struct DisplacedJob {
 pub struct NodeOutOfService {
     /// The node's name.
     pub node: String,
-    /// Why: `unreachable`, `drained`, `quarantined` and so on.
+    /// Why: `lost`, `drained`, `quarantined` and so on.
     pub why: String,
 }
 

@@ -7,11 +7,15 @@ use muster_specs::error::closest;
 /// The same error in better words. `tree` is built.
 pub(crate) fn reword(mut e: Error, tree: &Command, typed: &[String]) -> Error {
     if let Some(verb) = verb(&e, tree) {
-        let tip = negative(&e, verb, typed);
         // What the environment gives is in clap's own line as if it had to be typed.
         let usage = verb.clone().render_usage();
         e.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
-        if let Some(tip) = tip {
+        // Whoever mistyped a flag does not want it as a word of a command.
+        if e.get(ContextKind::SuggestedArg).is_some() {
+            e.remove(ContextKind::Suggested);
+        }
+        let tip = negative(&e, verb, typed).or_else(|| behind_dashes(&e, verb, typed));
+        if let Some(tip) = tip.or_else(|| nothing_to_run(&mut e, verb)) {
             e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         }
     }
@@ -54,6 +58,45 @@ fn negative(e: &Error, verb: &Command, typed: &[String]) -> Option<String> {
     Some(format!("to give '{option}' a value that begins with '-', write '{option}={value}'"))
 }
 
+/// The verb as it is typed, for one that takes a command behind `--`; and whether a file will do.
+fn runs_command(verb: &Command) -> Option<(&str, bool)> {
+    verb.get_positionals().find(|a| a.is_last_set())?;
+    Some((verb.get_bin_name()?, verb.get_positionals().any(|a| !a.is_last_set())))
+}
+
+/// `muster run true`: the command stands behind `--`.
+fn behind_dashes(e: &Error, verb: &Command, typed: &[String]) -> Option<String> {
+    let ContextValue::String(wrong) = e.get(ContextKind::InvalidArg)? else { return None };
+    if e.kind() != ErrorKind::UnknownArgument || wrong.starts_with('-') {
+        return None;
+    }
+    let (name, takes_file) = runs_command(verb)?;
+    let begins = name.split(' ').count();
+    let at = begins + typed.get(begins..)?.iter().position(|word| word == wrong)?;
+    let command = &typed[at..];
+    if command.iter().any(|word| word == "--") {
+        return None;
+    }
+    let options = if at > begins && !takes_file { " [OPTIONS]" } else { "" };
+    // Which word is a file, and which begins the command, is not known.
+    let command = if takes_file { "CMD".to_owned() } else { command.join(" ") };
+    Some(format!("to run a command, put it after '--': '{name}{options} -- {command}'"))
+}
+
+/// `muster submit` alone: what to give, with an example.
+fn nothing_to_run(e: &mut Error, verb: &Command) -> Option<String> {
+    if e.kind() != ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    let (name, takes_file) = runs_command(verb)?;
+    if !takes_file {
+        return Some(format!("give a command after '--', such as '{name} -- hostname'"));
+    }
+    let either = vec!["<FILE>, or a command after '--'".to_owned()];
+    e.insert(ContextKind::InvalidArg, ContextValue::Strings(either));
+    Some(format!("such as '{name} train.yaml' or '{name} --gpus 1 -- python train.py'"))
+}
+
 /// Those of the suggested verbs that come near what was typed: clap's idea of that is a wide one.
 fn near(e: &Error) -> Option<Vec<String>> {
     let ContextValue::String(wrong) = e.get(ContextKind::InvalidSubcommand)? else { return None };
@@ -92,6 +135,42 @@ mod tests {
         // A name that begins so can be given behind the dashes.
         assert!(said("muster cancel -1").contains("'-- -1'"));
         assert!(said("muster requeue --all -1").contains("'-- -1'"));
+    }
+
+    #[test]
+    fn a_command_without_the_dashes_gets_them_in_a_tip() {
+        for (line, tip) in [
+            ("muster run true", "put it after '--': 'muster run -- true'"),
+            ("muster run sh -c true", "'muster run -- sh -c true'"),
+            ("muster run --gpus 2 python x.py", "'muster run [OPTIONS] -- python x.py'"),
+            ("muster submit python x.py", "'muster submit -- CMD'"),
+            ("muster whatif submit python x.py", "'muster whatif submit -- CMD'"),
+        ] {
+            let text = said(line);
+            assert!(text.contains(tip), "{line}: {text}");
+        }
+        // Verbs that run nothing have no such tip, nor has a command that has its dashes.
+        for line in ["muster health now", "muster run true -- false"] {
+            let text = said(line);
+            assert!(!text.contains("put it after"), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn nothing_to_run_is_told_with_an_example() {
+        let text = said("muster run --gpus 1");
+        assert!(text.contains("such as 'muster run -- hostname'"), "{text}");
+        let text = said("muster submit --dry-run");
+        assert!(text.contains("<FILE>, or a command after '--'\n"), "{text}");
+        assert!(text.contains("'muster submit train.yaml' or 'muster submit --gpus 1"), "{text}");
+    }
+
+    #[test]
+    fn a_mistyped_flag_gets_one_tip() {
+        let text = said("muster submit --gpu 2");
+        assert!(text.contains("'--gpus'") && !text.contains("-- --gpu"), "{text}");
+        // Where none comes near, it may be meant for the command.
+        assert!(said("muster run --xyzzy").contains("'-- --xyzzy'"));
     }
 
     #[test]

@@ -71,6 +71,10 @@ fn a_node_with_work_is_tested_only_when_the_work_is_made_to_leave() {
 
     c.muster(&["node", "qualify", &first, "--level", "full"]).code(0);
     assert_eq!(state(&c, &first), "qualifying");
+    let wide = ["submit", "--dry-run", "--nodes", "2", "--gpus", "1", "--", "true"];
+    let out = c.muster(&wide);
+    out.code(0);
+    assert!(out.stdout.contains("1 qualifying"), "the word of `muster nodes`: {out:?}");
     c.muster(&["node", "qualify", "--cancel", &first]).code(0);
     assert_eq!(state(&c, &first), "ready");
 }
@@ -107,7 +111,17 @@ fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
     until("the job runs elsewhere", || {
         c.json(&["get", "job", &id])["state"] == "running" && !there()
     });
-    c.muster(&["node", "inject", &node, "xid", "--gpu", "9", "--code", "79"]).code(5);
+    let inject = |gpu: &str| {
+        let out = c.muster(&["node", "inject", "xid", &node, "--gpu", gpu, "--code", "79"]);
+        out.code(5);
+        out.stdout + &out.stderr
+    };
+    let nowhere = inject("9");
+    assert!(nowhere.contains("no GPU 9; it has GPU 0,1,2,3,4,5,6,7"), "{nowhere}");
+    let gone = inject("2");
+    let repair = format!("`muster node inject repair {node}`");
+    assert!(gone.contains("GPU 2 of node") && gone.contains("fell off its bus"), "{gone}");
+    assert!(gone.contains(&repair), "{gone}");
 }
 
 #[test]

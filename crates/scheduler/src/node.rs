@@ -29,7 +29,9 @@ pub enum Block {
     /// It has seen more of the log than this server.
     Protected,
     /// It has not passed into service yet.
-    NotReady,
+    Enrolled,
+    /// It left the site for good.
+    Retired,
     /// Somebody must look at it first.
     Suspect,
     /// It is being tested.
@@ -43,21 +45,22 @@ pub enum Block {
 }
 
 impl Block {
-    /// What people read for it.
+    /// What people read for it: the word that lists of nodes have for the state, where it is one.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Block::Unreachable => "unreachable",
+            Block::Unreachable => "lost",
             Block::Cordoned => "cordoned",
             Block::Draining => "draining",
             Block::Drained => "drained",
             Block::Orphans => "still stopping old ranks",
             Block::Protected => "protected after a restored backup",
-            Block::NotReady => "not in service yet",
+            Block::Enrolled => "enrolled",
+            Block::Retired => "retired",
             Block::Suspect => "suspect",
-            Block::Qualifying => "being qualified",
+            Block::Qualifying => "qualifying",
             Block::Quarantined => "quarantined",
-            Block::Repairing => "in repair",
+            Block::Repairing => "repairing",
             Block::Breaker => "blocked by an open breaker",
         }
     }

@@ -99,7 +99,7 @@ fn a_failed_node_moves_a_reserved_start_and_says_why() {
     life.fail(&gone);
     let p = life.cycle();
     let moved = p.reserved_starts.iter().find(|p| p.job == spare).expect("it is told");
-    assert!(moved.moved.as_ref().unwrap().contains("unreachable"), "{moved:?}");
+    assert!(moved.moved.as_ref().unwrap().contains("is lost"), "{moved:?}");
 }
 
 #[test]

@@ -271,7 +271,17 @@ impl SimNode {
     }
 
     fn lacks_gpu(&self, gpu: u32) -> String {
-        let there = self.devices.iter().filter(|d| !d.condition.lost).count();
-        format!("node {} has no GPU {gpu}; it has {there}", self.name)
+        let name = &self.name;
+        if self.devices.iter().any(|d| d.index == gpu) {
+            return format!(
+                "GPU {gpu} of node {name} is missing: it fell off its bus; \
+                 `muster node inject repair {name}` brings it back"
+            );
+        }
+        let all: Vec<String> = self.devices.iter().map(|d| d.index.to_string()).collect();
+        if all.is_empty() {
+            return format!("node {name} has no GPUs");
+        }
+        format!("node {name} has no GPU {gpu}; it has GPU {}", all.join(","))
     }
 }

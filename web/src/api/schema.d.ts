@@ -4199,7 +4199,10 @@ export interface components {
             automation?: components["schemas"]["Automation"] | null;
             /** @description Breakers that are not closed. */
             breakers: components["schemas"]["Breaker"][];
-            /** @description Open findings that are part of no incident, worst first (at most 100). */
+            /**
+             * @description Open findings that are part of no incident, or whose remediation was denied or undone, worst
+             *     first (at most 100).
+             */
             findings: components["schemas"]["Finding"][];
             /**
              * Format: int64
@@ -5729,7 +5732,7 @@ export interface components {
         NodeOutOfService: {
             /** @description The node's name. */
             node: string;
-            /** @description Why: `unreachable`, `drained`, `quarantined` and so on. */
+            /** @description Why: `lost`, `drained`, `quarantined` and so on. */
             why: string;
         };
         /**

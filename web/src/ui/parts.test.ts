@@ -42,7 +42,7 @@ test('a node that new work stays away from is not shown as plainly ready', () =>
     '<span class="word warn" title="breaker node:n1 is not closed">ready, no new work</span>',
   );
   // Another state says it already.
-  expect(state({ state: 'lost', no_new_work: 'unreachable' })).toBe('<span class="word worst">lost</span>');
+  expect(state({ state: 'lost', no_new_work: 'lost' })).toBe('<span class="word worst">lost</span>');
 });
 
 test('a moment carries its time zone', () => {

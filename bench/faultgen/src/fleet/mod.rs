@@ -197,7 +197,8 @@ impl FaultFleet {
         let day = 2.5 * (hours / 24.0 * std::f64::consts::TAU).sin();
         for i in (part..self.nodes.len()).step_by(PARTS) {
             let loads = self.loads(i);
-            let rows = self.nodes[i].rows(now, ROW_S, day, &loads, &mut self.rng);
+            let row = self.nodes[i].row(now, ROW_S, day, &loads, &mut self.rng);
+            let rows = self.nodes[i].rows(row);
             let shown = !rows.is_empty();
             for row in rows {
                 self.nodes[i].send(FromAgent::Telemetry(Box::new(row)));

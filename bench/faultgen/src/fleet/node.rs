@@ -340,16 +340,9 @@ impl Node {
         self.ports.iter_mut().for_each(|p| p.fx = PortFx::default());
     }
 
-    /// The rows to send now: usually one, none when the agent is mute or late.
-    pub(crate) fn rows(
-        &mut self,
-        now: Time,
-        dt: f64,
-        day: f64,
-        loads: &[Load; GPUS],
-        rng: &mut Rng,
-    ) -> Vec<Telemetry> {
-        let row = self.row(now, dt, day, loads, rng);
+    /// The rows to send now that there is a new one: usually that, none when the agent is mute or
+    /// late.
+    pub(crate) fn rows(&mut self, row: Telemetry) -> Vec<Telemetry> {
         if self.fx.mute || !self.up {
             return Vec::new();
         }
@@ -365,7 +358,8 @@ impl Node {
         rows
     }
 
-    fn row(
+    /// What it measures now. Time passes for its parts, whether anybody is told or not.
+    pub(crate) fn row(
         &mut self,
         now: Time,
         dt: f64,

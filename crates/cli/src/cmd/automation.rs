@@ -52,7 +52,8 @@ impl AutomationCmd {
 
 /// In a line.
 pub(crate) fn brief(a: &Automation) -> String {
-    let held = format!("{} of at most {} nodes taken out", a.out, a.out_at_most);
+    let (out, nodes, most) = (a.out, a.nodes, a.out_at_most);
+    let held = format!("{out} of {nodes} nodes out by automation, at most {most}");
     match (a.state.as_str(), &a.reason) {
         ("stopped", Some(why)) => {
             let who = if a.by_operator { "stopped" } else { "stopped itself" };

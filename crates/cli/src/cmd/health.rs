@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(
             text(&summary(), Time(0), false),
             "Site:         healthy\n\
-             Automation:   running; 1 of at most 3 nodes taken out\n\
+             Automation:   running; 1 of 16 nodes out by automation, at most 3\n\
              Nodes:        1 quarantined, 15 ready\n\
              Spares:       1 of 2 left\n"
         );

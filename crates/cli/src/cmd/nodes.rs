@@ -204,7 +204,7 @@ pub(crate) mod tests {
         let (mut unhealthy, mut shut, mut lost) = (node("hgx-01"), node("hgx-02"), node("hgx-03"));
         unhealthy.avoided = Some("critical finding 12 (gpu-off-bus)".into());
         shut.no_new_work = Some("breaker leaf:a is not closed".into());
-        (lost.state, lost.no_new_work) = ("lost".into(), Some("unreachable".into()));
+        (lost.state, lost.no_new_work) = ("lost".into(), Some("lost".into()));
         let text = table(&[unhealthy, shut, lost]).render_for(None, false);
         assert!(text.contains("hgx-01  ready, avoided      h100-sxm"), "{text}");
         assert!(text.contains("hgx-02  ready, no new work  h100-sxm"), "{text}");

@@ -132,6 +132,7 @@ fn pages(c: &Cluster, node: &str) {
     };
     until("no page is open", || tenant().contains("nothing is known to be wrong with your jobs"));
     until("the node is back", || c.json(&["get", "node", node])["agent"].is_object());
+    says(&c.muster(&["health"]), &["nodes out by automation, at most "]);
     c.muster(&["automation", "stop", "--reason", "cooling works"]).code(0);
     c.muster(&["node", "inject", "xid", node, "--gpu", "0", "--code", "79"]).code(0);
     let paged = || {

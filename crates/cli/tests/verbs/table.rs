@@ -33,6 +33,11 @@ const OVER: &[&str] = &["{failed}", "{cancelled}", "{array}"];
 /// What is typed, the exit code, and what is said. `{…}` stands for what the test has made.
 const ROWS: &[(&str, i32, &str)] = &[
     // Work.
+    ("run", 2, "such as 'muster run -- hostname'"),
+    ("run true", 2, "'muster run -- true'"),
+    ("submit", 2, "such as 'muster submit train.yaml' or 'muster submit --gpus 1 -- python"),
+    ("submit python train.py", 2, "'muster submit -- CMD'"),
+    ("submit --gpu 2 -- true", 2, "a similar argument exists: '--gpus'"),
     ("run --gpus 9 -- true", 5, "no node of this fleet has more than 8 GPUs"),
     ("run --project nope -- true", 3, "no project nope"),
     ("run --project default --token {eve} -- true", 4, "bound to project other"),

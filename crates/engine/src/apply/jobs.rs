@@ -8,6 +8,11 @@ use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Dependency, Job};
 use std::sync::Arc;
 
+/// A record names a job that does not exist.
+fn unknown_job(seq: Seq, id: JobId) -> ApplyError {
+    unknown(seq, format!("job {id}"))
+}
+
 impl State {
     /// Changes a job and keeps the index in step, waiters on it included.
     pub(crate) fn job(
@@ -16,7 +21,7 @@ impl State {
         id: JobId,
         f: impl FnOnce(&mut Job),
     ) -> Result<(), ApplyError> {
-        let old = self.jobs.get(&id).ok_or_else(|| unknown(seq, format!("job {id}")))?;
+        let old = self.jobs.get(&id).ok_or_else(|| unknown_job(seq, id))?;
         if old.attempt.is_none() {
             return self.job_anew(seq, id, f);
         }
@@ -55,7 +60,7 @@ impl State {
         id: JobId,
         f: impl FnOnce(&mut Job),
     ) -> Result<(), ApplyError> {
-        let arc = self.jobs.get_mut(&id).ok_or_else(|| unknown(seq, format!("job {id}")))?;
+        let arc = self.jobs.get_mut(&id).ok_or_else(|| unknown_job(seq, id))?;
         if arc.attempt.is_none() || !arc.state.is_active() {
             return self.job(seq, id, f);
         }
@@ -87,7 +92,7 @@ impl State {
         id: JobId,
         f: impl FnOnce(&mut Job),
     ) -> Result<(), ApplyError> {
-        let old = self.jobs.get(&id).ok_or_else(|| unknown(seq, format!("job {id}")))?;
+        let old = self.jobs.get(&id).ok_or_else(|| unknown_job(seq, id))?;
         let was_final = old.state.is_final();
         let outlook = self.index.waits.outlook(old);
         self.with_index(|ix, s| {

@@ -89,8 +89,9 @@ impl Engine {
             let still = g.out.saturating_add(g.stopped).saturating_add(new);
             let many = g.out.saturating_add(new) > most || still > kind.at_rest(&limits, g.nodes);
             (new > 0 && !own && many).then(|| {
+                // It is kept and read later, when other nodes may be out.
                 format!(
-                    "limit of {name}: {} of {} nodes are out by automation, {new} more would be",
+                    "limit of {name}: {} of {} nodes were out by automation, {new} more would have been",
                     g.out, g.nodes
                 )
             })

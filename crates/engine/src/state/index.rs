@@ -100,27 +100,25 @@ const PROBATION_HAZARD: u32 = 300;
 /// who leave, or by a fence.
 const MADE_LATE: Span = Span::mins(10);
 
-/// Why a node gets no new work, if so.
+/// Why a node gets no new work, if so. Of several reasons it is the one that lists of nodes show as
+/// the node's state.
 pub(crate) fn block(n: &Node) -> Option<Block> {
-    if n.protected {
-        Some(Block::Protected)
-    } else if !n.reachable {
-        Some(Block::Unreachable)
-    } else {
-        match n.stage {
-            Stage::Enrolled | Stage::Retired => Some(Block::NotReady),
-            Stage::Draining => Some(Block::Draining),
-            Stage::Drained => Some(Block::Drained),
-            Stage::Suspect => Some(Block::Suspect),
-            Stage::Quarantined => Some(Block::Quarantined),
-            Stage::Repairing => Some(Block::Repairing),
-            Stage::Ready if n.qualifying.is_some() => Some(Block::Qualifying),
-            Stage::Ready if n.cordon.is_some() => Some(Block::Cordoned),
-            Stage::Ready if n.breaker.is_some() => Some(Block::Breaker),
-            Stage::Ready if n.role == NodeRole::Suspect => Some(Block::Suspect),
-            Stage::Ready if !n.orphans.is_empty() => Some(Block::Orphans),
-            Stage::Ready => None,
-        }
+    match n.stage {
+        Stage::Retired => Some(Block::Retired),
+        Stage::Enrolled => Some(Block::Enrolled),
+        _ if !n.reachable => Some(Block::Unreachable),
+        _ if n.protected => Some(Block::Protected),
+        _ if n.qualifying.is_some() => Some(Block::Qualifying),
+        Stage::Draining => Some(Block::Draining),
+        Stage::Drained => Some(Block::Drained),
+        Stage::Suspect => Some(Block::Suspect),
+        Stage::Quarantined => Some(Block::Quarantined),
+        Stage::Repairing => Some(Block::Repairing),
+        Stage::Ready if n.cordon.is_some() => Some(Block::Cordoned),
+        Stage::Ready if n.role == NodeRole::Suspect => Some(Block::Suspect),
+        Stage::Ready if n.breaker.is_some() => Some(Block::Breaker),
+        Stage::Ready if !n.orphans.is_empty() => Some(Block::Orphans),
+        Stage::Ready => None,
     }
 }
 

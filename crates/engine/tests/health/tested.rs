@@ -127,6 +127,9 @@ fn a_node_that_waits_for_approval_returns_when_a_person_had_it_tested() {
     assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     w.pass(Span::mins(1));
     w.ok(Command::Qualify { node: n.clone(), level: Level::Quick });
+    // Lists of nodes show the test, and so does what keeps work away.
+    let blocked = w.engine.state().allocation_blocker(of(&w, &n));
+    assert!(format!("{blocked:?}").contains("\"qualifying\""), "{blocked:?}");
     w.pass(Span::secs(30));
     tested(&mut w, &n, Outcome::Passed);
     assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));

@@ -226,7 +226,7 @@ fn a_node_that_fails_breaks_a_reserved_start_and_the_new_one_says_why() {
     assert_eq!(last.at, until, "the third node is the next to be free");
     assert!(!last.nodes.contains(&gone));
     let why = last.moved.as_deref().expect("why it is later");
-    assert!(why.contains(gone.as_str()) && why.contains("unreachable"), "{why}");
+    assert!(why.contains(gone.as_str()) && why.contains("is lost"), "{why}");
     let said = w.explain(big).estimate.unwrap();
     assert!(said.basis.contains(why), "{}", said.basis);
     w.finish(a);

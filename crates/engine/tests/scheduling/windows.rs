@@ -79,7 +79,7 @@ fn a_node_that_takes_no_work_is_reserved_last_and_named() {
     assert_eq!(reserve_gpus(&mut w, "first", 8), [node(1)]);
     assert!(effect(&w, "first").not_serving.is_empty());
     assert_eq!(reserve_gpus(&mut w, "second", 8), [node(0)], "nothing else is left");
-    assert_eq!(effect(&w, "second").not_serving, [(node(0), "unreachable")]);
+    assert_eq!(effect(&w, "second").not_serving, [(node(0), "lost")]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use muster_api::node::state_word;
 use muster_api::{Finding, HealthSummary, Kind};
 use muster_engine::State as Site;
 use muster_model::alert::{Alert, AlertState, Urgency};
-use muster_model::finding::Severity;
+use muster_model::finding::{Finding as ModelFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
@@ -48,8 +48,7 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
     let mut findings_open = 0;
     for f in s.health.open().filter(|f| sees(s, caller, f)) {
         findings_open += 1;
-        // Tenants see no incidents, so that nothing of theirs hides in one.
-        if f.incident.is_none() || !whole {
+        if has_own_line(s, f, whole) {
             open.push(findings::view(f));
         }
     }
@@ -86,6 +85,18 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
     evaluate(s, &mut out, whole, now);
     out.findings.truncate(FINDINGS);
     out
+}
+
+/// Whether a finding is listed by itself. One of an incident is told with that, unless an operator
+/// denied or undid what was to be done about it, which no incident says. Tenants see no incidents,
+/// so that nothing of theirs hides in one.
+fn has_own_line(s: &Site, f: &ModelFinding, whole: bool) -> bool {
+    let chosen = f.remediation.and_then(|id| s.health.remediations.get(&id));
+    let by_operator = matches!(
+        chosen.and_then(|r| r.outcome),
+        Some(RemediationOutcome::Denied | RemediationOutcome::Undone)
+    );
+    !whole || f.incident.is_none() || by_operator
 }
 
 /// What is being done about a finding; worst first.
@@ -254,7 +265,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
         *critical.entry(how.unwrap_or(FindingTreatment::Alone)).or_default() += 1;
     }
     // Those of incidents are told with them; but the list of what is pending has theirs, too.
-    for f in s.health.open().filter(|f| whole && f.incident.is_some()) {
+    for f in s.health.open().filter(|f| !has_own_line(s, f, whole)) {
         let critical_one = f.seen.severity == Severity::Critical;
         if critical_one && tended(s, &findings::view(f)) == FindingTreatment::Approval {
             *critical.entry(FindingTreatment::Approval).or_default() += 1;
@@ -278,8 +289,8 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
             }
             FindingTreatment::Approval => bad.push(some(
                 n,
-                "critical finding pending approval",
-                "critical findings pending approval",
+                "critical finding: remediation pending approval",
+                "critical findings: remediation pending approval",
             )),
             FindingTreatment::Held(why) => {
                 let found = some(n, "critical finding waits", "critical findings wait");
@@ -332,6 +343,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
 mod tests {
     use super::*;
     use muster_model::alert::AlertChange;
+    use muster_model::finding::ObservedFinding;
     use muster_model::remediation::{Action, Mode};
     use muster_slo::notifications::Notification;
     use serde_json::json;
@@ -457,6 +469,56 @@ mod tests {
         assert_eq!(how, FindingTreatment::Undone);
         let one = ended_by_operator(&site, &[found], &how, 1);
         assert!(one.contains("was undone by user:admin: a false alarm; `muster node"), "{one}");
+    }
+
+    #[test]
+    fn findings_are_not_counted_as_what_is_pending_approval() {
+        let remediation = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus", "node": "hgx-01",
+            "action": "reboot", "step_index": 0, "mode": "approve", "leave": "now",
+            "step": "approval", "why": "", "at": 0, "since": 0});
+        let remediation: muster_model::remediation::Remediation =
+            serde_json::from_value(remediation).unwrap();
+        let mut site = Site::default();
+        let mut out = empty();
+        out.waiting = vec![remediations::view(&site, &remediation)];
+        site.health.remediations.insert(31, Arc::new(remediation));
+        out.findings = [12, 13].map(muster_api::samples::finding).into();
+        evaluate(&site, &mut out, true, Time(0));
+        let both =
+            ["1 remediation pending approval", "2 critical findings: remediation pending approval"];
+        assert_eq!(out.reasons, both);
+    }
+
+    #[test]
+    fn what_was_denied_stays_listed_when_an_incident_takes_it_in() {
+        let remediation = |outcome: Option<&str>| -> Site {
+            let text = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus", "node": "hgx-01",
+                "action": "drain", "step_index": 0, "mode": "approve", "leave": "now",
+                "step": "ended", "why": "by user:admin", "at": 0, "since": 0, "outcome": outcome});
+            let mut site = Site::default();
+            site.health.remediations.insert(31, serde_json::from_value(text).unwrap());
+            site
+        };
+        let entity = "gpu:hgx-01/3".parse().unwrap();
+        let mut found = ModelFinding {
+            id: 12,
+            seen: ObservedFinding::new("gpu-off-bus", entity, Severity::Critical, Time(0)),
+            opened_at: Time(0),
+            inferred: false,
+            incident: None,
+            remediation: Some(31),
+            closed: None,
+        };
+        let resolved = remediation(Some("resolved"));
+        assert!(has_own_line(&resolved, &found, true), "it is part of no incident");
+        found.incident = Some(40);
+        for (outcome, listed) in
+            [(Some("denied"), true), (Some("undone"), true), (Some("resolved"), false)]
+        {
+            let site = remediation(outcome);
+            assert_eq!(has_own_line(&site, &found, true), listed, "{outcome:?}");
+            assert!(has_own_line(&site, &found, false), "tenants see no incidents");
+        }
     }
 
     #[test]

@@ -48,15 +48,20 @@ pub(super) fn counts(log: &Fold, said: &MomentAnswers, wrong: &mut Contradiction
     let incidents = listed(&health["incidents"]);
     let known: BTreeSet<String> = log.incidents.iter().map(ToString::to_string).collect();
     wrong.same("open incidents", (HEALTH, json!(ids(&incidents))), (LOG, json!(known)));
-    // Those of incidents are not told twice.
-    let shown = listed(&health["findings"]);
+    // Those of incidents are not told twice, unless what was chosen for them came to nothing.
+    let (shown, of_incidents): (Vec<Value>, Vec<Value>) =
+        listed(&health["findings"]).into_iter().partition(|f| f["incident"].is_null());
+    for f in &of_incidents {
+        let what = "a finding of an incident is listed by itself for its remediation";
+        wrong.holds(!f["remediation"].is_null(), what, HEALTH, f);
+    }
     let alone: BTreeSet<&str> = said
         .findings
         .iter()
         .filter(|f| f["incident"].is_null())
         .filter_map(|f| f["id"].as_str())
         .collect();
-    if alone.len() < 100 {
+    if alone.len() + of_incidents.len() < 100 {
         let what = "open findings that are part of no incident";
         wrong.same(what, (HEALTH, json!(ids(&shown))), ("GET /v1/findings", json!(alone)));
     }

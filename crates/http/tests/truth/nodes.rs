@@ -39,6 +39,11 @@ pub(super) fn list_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contrad
         let tested = json!(!shown["qualifying"].is_null());
         let what = format!("node {node}: whether it is tested");
         wrong.same(what, (LIST, tested), (LOG, json!(is.tested)));
+        // What keeps work away has the word of the state, and so has whoever explains a job.
+        let blocked = shown["no_new_work"].as_str().unwrap_or_default();
+        let same = is.word() == "ready" || blocked.starts_with(is.word());
+        let what = format!("node {node}: its state is why it gets no new work");
+        wrong.holds(same, what, LIST, shown);
     }
 }
 

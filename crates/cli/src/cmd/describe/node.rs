@@ -151,9 +151,10 @@ fn health(f: &mut Facts, node: &Node, now: Time) {
     let why = node.stage_why.as_deref().unwrap_or_default();
     let since = node.stage_since.map(|t| format!("{}, {why}", relative(now, t)));
     f.line("Since", since.unwrap_or_default().trim_end_matches([',', ' ']));
+    // When the stage is reported as taking too long. Nothing returns the node then.
     if let Some(until) = node.stage_until {
         let late = if until.0 < now { ": overdue" } else { "" };
-        f.line("Until", format!("{}{late}", full(now, until)));
+        f.line("Time limit", format!("{} for this stage{late}", full(now, until)));
     }
     // Nothing is under way that returns it: what was to be done was denied.
     let left = matches!(node.stage, Stage::Suspect | Stage::Quarantined);
@@ -251,7 +252,8 @@ mod tests {
         let text = text(&node, &times, Time(120_000), false);
         for part in [
             "Since:        1m ago, gpu-off-bus (finding 12)",
-            "overdue",
+            "Time limit:   ",
+            " for this stage: overdue\n",
             "Breaker:      leaf:a/b/c/d is open",
             "In service:   for the 2nd time",
             "pending approval",
@@ -264,6 +266,7 @@ mod tests {
         let denied = super::text(&node, &times, Time(120_000), false);
         let how = "Returns:      when it passes `muster node qualify hgx-01`, or by `muster";
         assert!(denied.contains(how), "{denied}");
+        assert!(!denied.contains("Until:"), "one line says when it returns: {denied}");
         let narrow = timeline(&times, Time(120_000)).render_for(Some(78), false);
         assert!(narrow.lines().all(|l| l.chars().count() <= 78), "{narrow}");
         assert_eq!((nth(1), nth(11), nth(23)), ("1st".into(), "11th".into(), "23rd".into()));
