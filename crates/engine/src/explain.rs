@@ -326,7 +326,8 @@ impl State {
         } else if job.reserved_start.is_some() {
             // The moment has passed: nobody can say another one before what is there is gone.
             out.estimate = None;
-            if !out.starts_now {
+            let stopped = self.stopped_by(job, &mut self.reasons(now), now);
+            if !out.starts_now && stopped.is_none() {
                 out.summary += &format!("; its {START_DUE}");
             }
         }
