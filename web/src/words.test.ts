@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { domainWords, drainable, gpusWords, servesWords } from './words';
+import { domainWords, drainable, gpusWords, servesWords, startLead } from './words';
 
 const node = (more: object) =>
   ({ name: 'n1', stage: 'ready', qualifying: null, ...more }) as Parameters<typeof servesWords>[0];
@@ -27,4 +27,11 @@ test('a GPU that is off the bus is counted among those that the node is to have'
 test('a node that is its own NVLink domain is named once', () => {
   expect(domainWords('eu/c1/s1/l1/rack11/hgx-0042/hgx-0042')).toBe('eu/c1/s1/l1/rack11/hgx-0042');
   expect(domainWords('eu/c1/s1')).toBe('eu/c1/s1');
+});
+
+test('only a reserved start is said to be a bound', () => {
+  expect(startLead(true, true)).toBe('Starts between ');
+  expect(startLead(false, true)).toBe('Starts at the latest ');
+  expect(startLead(true, false)).toBe('Expected to start between ');
+  expect(startLead(false, false)).toBe('Expected to start by ');
 });

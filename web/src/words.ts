@@ -53,6 +53,13 @@ export function drainable(n: Pick<Staged, 'stage'>): boolean {
   return n.stage !== 'quarantined' && n.stage !== 'repairing' && n.stage !== 'retired';
 }
 
+/** What comes before the moments of a start. Only a reserved one is a bound: jobs that go first move any other. */
+export function startLead(range: boolean, reserved: boolean): string {
+  const verb = reserved ? 'Starts' : 'Expected to start';
+  if (range) return `${verb} between `;
+  return reserved ? `${verb} at the latest ` : `${verb} by `;
+}
+
 /** What a reserved start rests on. A job does not tell whether somebody is being stopped for it. */
 export const BASIS_TEXT: Record<Schemas['Basis'], string> = {
   limits: 'by the time limits of what runs there',

@@ -63,10 +63,15 @@ pub struct JobAhead {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Estimate {
-    /// Not before this, by how long past jobs ran of their time limits; null when too few were seen.
+    /// Not before this, by how long past jobs ran of their time limits, or by preemption;
+    /// null when too few were seen.
     pub earliest: Option<Timestamp>,
     /// Not after this, by time limits as written.
     pub at: Timestamp,
+    /// Whether `at` is a reserved start, which no job that is let in before delays. Otherwise jobs that go
+    /// first move it.
+    #[serde(default)]
+    pub reserved: bool,
     /// What both rest on, and what can move them.
     pub basis: String,
 }

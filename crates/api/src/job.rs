@@ -8,6 +8,7 @@ use muster_model::job::{
 use muster_model::placement::{AllocatedPart, Fabric};
 use muster_model::spec::{Group, JobSpec};
 use muster_model::topology::Level;
+use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -70,7 +71,7 @@ pub struct Job {
     pub checkpoint: Option<Checkpoint>,
     /// When a checkpoint was asked for and not yet answered.
     pub checkpoint_asked: Option<Timestamp>,
-    /// Its reserved start, while it waits.
+    /// Its reserved start, while it waits; null once that moment has passed.
     pub reserved_start: Option<ReservedStart>,
     /// Nodes an elastic gang wants next; null when that is the written size.
     pub size: Option<u32>,
@@ -381,7 +382,7 @@ impl Job {
     /// The job as the API shows it. `progress`, `waiting` and `has_warnings` are not in the log: the
     /// caller fills them in.
     #[must_use]
-    pub fn of(job: &m::Job) -> Job {
+    pub fn of(job: &m::Job, now: Time) -> Job {
         let m::Job {
             id,
             name,
@@ -408,7 +409,7 @@ impl Job {
             checkpoint,
             checkpoint_asked,
             not_before,
-            reserved_start,
+            reserved_start: _,
             size,
             preemptions,
             idle_warned,
@@ -450,7 +451,7 @@ impl Job {
             past: past.iter().map(|p| PastAttempt::of(p, user)).collect(),
             checkpoint: checkpoint.as_ref().map(Checkpoint::of),
             checkpoint_asked: checkpoint_asked.map(Into::into),
-            reserved_start: reserved_start.as_ref().map(ReservedStart::of),
+            reserved_start: job.reserved_ahead(now).map(ReservedStart::of),
             size: *size,
             preemptions: *preemptions,
             idle_warned: idle_warned.map(Into::into),

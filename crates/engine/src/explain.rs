@@ -7,7 +7,7 @@ use crate::state::{BookedReservation, State};
 use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, Job, JobState, Rank, ReservedStart, StopReason};
+use muster_model::job::{Basis, Job, JobState, Rank, ReservedStart, START_DUE, StopReason};
 use muster_model::names::{Label, ProjectName};
 use muster_model::resolve::resolve;
 use muster_model::spec::{JobSpec, Tier};
@@ -70,7 +70,7 @@ fn explain_preemption(out: &mut Explanation, room: &PlannedPreemption, now: Time
     out.summary = format!("starts within {wait}: {}", why.join(", "));
     out.gives_way = room.victims.iter().map(|v| v.job).chain(room.shrinks.clone()).collect();
     let basis = "others would be stopped for it".into();
-    out.estimate = Some(Estimate { earliest: None, at: room.at, basis });
+    out.estimate = Some(Estimate { earliest: None, at: room.at, reserved: false, basis });
 }
 
 /// Can a job write over what another one saves? Not once it is over; and whoever waits for others
@@ -94,11 +94,13 @@ impl State {
         let mut out = self.why(id, now)?;
         let job = self.jobs.get(&id)?;
         let basis = job.reserved_start.as_ref().map(|p| p.basis);
+        let by_limits = out.estimate.as_ref().map(|e| e.basis.clone()).unwrap_or_default();
         // Room that others make is there when they are gone: no duration says when.
         if let Some(e) = &mut out.estimate
             && basis.is_none_or(|b| b == Basis::Limits)
         {
-            self.forecast(e, work(job), basis.is_some(), now);
+            let reserved = e.reserved;
+            self.forecast(e, work(job), reserved, now);
         }
         if job.state == JobState::Queued
             && basis.is_none_or(|b| b == Basis::Limits)
@@ -106,7 +108,7 @@ impl State {
             && !out.impossible
             && self.barred(job, now).is_none()
         {
-            self.explain_later_preemption(&mut out, work(job), now);
+            self.explain_later_preemption(&mut out, &by_limits, work(job), now);
         }
         if may_share(job) {
             self.warn_shared(&mut out, &job.project, &job.spec, Some(job.payload));
@@ -115,8 +117,9 @@ impl State {
     }
 
     /// Says who may be stopped for a job, and from when on, where they have not run long enough yet
-    /// and nothing else starts it earlier.
-    fn explain_later_preemption(&self, out: &mut Explanation, w: Work, now: Time) {
+    /// and nothing else starts it earlier. A reserved start stays the late end, as every list shows
+    /// it: `by_limits` is what it rests on.
+    fn explain_later_preemption(&self, out: &mut Explanation, by_limits: &str, w: Work, now: Time) {
         let job = w.job;
         let c = self.queued(w, now);
         let Some((from, room)) = later_preemption(&c, job, &self.policy, now) else { return };
@@ -130,7 +133,19 @@ impl State {
         };
         let (what, ran, name) = long;
         let basis = format!("others may be {what} for it once they have run for {ran} (`{name}`)");
-        out.estimate = Some(Estimate { earliest: None, at: room.at, basis });
+        match out.estimate.as_mut().filter(|e| e.reserved) {
+            Some(e) if e.earliest.is_some_and(|t| t <= room.at) => {
+                e.basis += &format!("; {basis}");
+            }
+            Some(e) => {
+                e.earliest = Some(room.at);
+                e.basis = format!("{by_limits}; the early end follows from preemption: {basis}");
+            }
+            None => {
+                let at = room.at;
+                out.estimate = Some(Estimate { earliest: None, at, reserved: false, basis });
+            }
+        }
         out.gives_way = room.victims.iter().map(|v| v.job).chain(room.shrinks).collect();
         out.gives_way_from = Some(from);
     }
@@ -214,10 +229,10 @@ impl State {
             let r = range(self.queued(w, now), job, &self.policy, now, (e.at, reserved), lasts);
             (e.earliest, e.at) = (r.earliest, r.latest);
             if r.whole && !reserved {
-                e.basis =
-                    "the time limits of what runs and of the jobs ahead; later if jobs that are \
-                           submitted after it go first"
-                        .into();
+                e.basis = "the time limits of what runs and of the jobs ahead as they are now; no \
+                           start is reserved for it: later if jobs that are submitted after it go \
+                           first"
+                    .into();
             }
         }
         e.basis += &match e.earliest {
@@ -291,7 +306,7 @@ impl State {
         }
         let w = work(job);
         let mut out = explain(&self.index.cluster, &w, &self.policy, now);
-        if let Some(p) = &job.reserved_start {
+        if let Some(p) = job.reserved_ahead(now) {
             let window = self.window_before(p, &job.project, now);
             let limits = match window {
                 Some(name) => format!("reserved from the end of reservation `{name}`"),
@@ -307,7 +322,14 @@ impl State {
             };
             let moved = p.moved.as_ref().map(|m| format!("; later than before: {m}"));
             let basis = format!("{basis}{}", moved.unwrap_or_default());
-            out.estimate = Some(Estimate { earliest: None, at: p.at.max(now), basis });
+            out.estimate = Some(Estimate { earliest: None, at: p.at, reserved: true, basis });
+        } else if job.reserved_start.is_some() {
+            // The moment has passed: nobody can say another one before what is there is gone.
+            out.estimate = None;
+            let stopped = self.stopped_by(job, &mut self.reasons(now), now);
+            if !out.starts_now && stopped.is_none() {
+                out.summary += &format!("; its {START_DUE}");
+            }
         }
         if let Some((name, text)) = self.barred(job, now) {
             bind_first(&mut out, name, text);
@@ -411,7 +433,7 @@ impl State {
                 self.forecast(e, w.clone(), false, now);
             }
             if !barred {
-                self.explain_later_preemption(&mut out, w, now);
+                self.explain_later_preemption(&mut out, "", w, now);
             }
         }
         if depends.is_empty() {

@@ -14,7 +14,7 @@ use muster_api::{
     UpdateJob,
 };
 use muster_engine::{State as Site, may_use_class, task};
-use muster_model::job::{Job as ModelJob, JobState, past_reason};
+use muster_model::job::{Job as ModelJob, JobState, START_DUE, past_reason};
 use muster_model::spec::JobSpec;
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, JobId, RefusalCode, Seq, Time};
@@ -49,7 +49,7 @@ pub(super) fn each(brain: &Brain, mut look: impl FnMut(&ModelJob)) {
 
 /// The job as the API shows it, with why it waits: what `barred` said, or else that it is room.
 fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job {
-    let mut shown = Job::of(job);
+    let mut shown = Job::of(job, app.brain().now());
     shown.version = caller.version(app, shown.version);
     others::hide(app, caller.actor.project.as_ref(), &mut shown);
     if job.state == JobState::Queued {
@@ -58,6 +58,7 @@ fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job
             (_, Some(why), ..) => why.to_owned(),
             (Some(by), ..) => format!("is held by {by}"),
             (None, None, Some(at), _) => format!("reserved start by {at}"),
+            (None, None, None, _) if job.reserved_start.is_some() => START_DUE.to_owned(),
             (None, None, None, Some(why)) if job.attempts > 0 => {
                 let why = past_reason(why);
                 format!("waits for free capacity; its last attempt ended: {why}")
@@ -122,7 +123,7 @@ pub(crate) async fn submit(
         let head = s.jobs.get(&first)?;
         if head.array.is_none() {
             let has_warnings = s.may_warn(head, now);
-            return Some(Submitted::Job(Box::new(Job { has_warnings, ..Job::of(head) })));
+            return Some(Submitted::Job(Box::new(Job { has_warnings, ..Job::of(head, now) })));
         }
         let tasks = || s.jobs.range(first..).take(count as usize).map(|(_, j)| &**j);
         let has_warnings = speaker(tasks()).is_some_and(|j| s.may_warn(j, now));
@@ -474,6 +475,7 @@ fn explanation(
         estimated_start: e.estimate.map(|e| muster_api::Estimate {
             earliest: e.earliest.map(Into::into),
             at: e.at.into(),
+            reserved: e.reserved,
             basis: e.basis + &later,
         }),
         suggestions: e.suggestions,

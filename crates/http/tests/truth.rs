@@ -79,6 +79,7 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     jobs::parts_of_the_list(said, wrong);
     jobs::state_and_parts(said, wrong);
     jobs::explanation(said, wrong);
+    jobs::reserved_starts(said, wrong);
     jobs::never_is_not_for_want_of_room(said, wrong);
     jobs::reports_of_jobs(said, wrong);
     nodes::list_and_log(log, said, wrong);

@@ -353,6 +353,9 @@ impl fmt::Display for StopReason {
     }
 }
 
+/// What is said of a waiting job whose reserved start has passed.
+pub const START_DUE: &str = "reserved start is due: it starts when its nodes are free";
+
 /// Why an attempt ended, told when it is over: what was so then may not be so now.
 #[must_use]
 pub fn past_reason(why: &str) -> String {
@@ -722,6 +725,14 @@ impl Job {
     #[must_use]
     pub fn held_since(&self) -> Option<Time> {
         self.held.as_ref().filter(|h| h.by == HeldBy::Somebody)?.since
+    }
+
+    /// Its reserved start, unless that moment has passed: what was there is not gone yet, or the server
+    /// was down meanwhile. When the job starts does not follow from it any more; this is what people
+    /// are shown.
+    #[must_use]
+    pub fn reserved_ahead(&self, now: Time) -> Option<&ReservedStart> {
+        self.reserved_start.as_ref().filter(|p| p.at >= now)
     }
 
     /// When it ended: with its last rank, although the server may have heard of that, or settled

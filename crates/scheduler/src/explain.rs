@@ -56,6 +56,10 @@ pub struct Estimate {
     pub earliest: Option<Time>,
     /// Not after this by time limits as written.
     pub at: Time,
+    /// Nodes are reserved for it from `at` on: no job that is let in before delays it. Otherwise `at`
+    /// follows from the jobs that are there now, and others that go first move it.
+    #[serde(default)]
+    pub reserved: bool,
     /// What it rests on.
     pub basis: String,
 }
@@ -624,6 +628,7 @@ impl<'a> ExplanationBuilder<'a> {
         (at > self.q.now && at < FAR).then(|| Estimate {
             earliest: None,
             at,
+            reserved: false,
             basis: "the time limits of what runs and what is reserved for others; later if jobs ahead take the \
                     free capacity"
                 .into(),

@@ -280,6 +280,7 @@ fn explanation() -> Explanation {
         estimated_start: Some(Estimate {
             earliest: None,
             at: (NOW + Span::mins(65)).into(),
+            reserved: false,
             basis: "time limits".into(),
         }),
         suggestions: vec!["with --gpus 4 it would start now".into()],

@@ -3100,6 +3100,11 @@ export interface components {
             /** @description What both rest on, and what can move them. */
             basis: string;
             earliest?: components["schemas"]["Timestamp"] | null;
+            /**
+             * @description Whether `at` is a reserved start, which no job that is let in before delays. Otherwise jobs that go
+             *     first move it.
+             */
+            reserved?: boolean;
         };
         /**
          * @description Which events come first.

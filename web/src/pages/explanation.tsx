@@ -1,6 +1,7 @@
 import type { Schemas } from '../api/client';
 import { Ago, tidy } from '../ui/parts';
 import { num, Table } from '../ui/table';
+import { startLead } from '../words';
 
 /** Why a job waits, or what would happen to it: constraint by constraint. */
 export function Explained({ of: e }: { of: Schemas['Explanation'] }) {
@@ -12,7 +13,7 @@ export function Explained({ of: e }: { of: Schemas['Explanation'] }) {
       {e.would_go && <p className="dim">It would go to {e.would_go}.</p>}
       {e.estimated_start && (
         <p>
-          Starts {from ? 'between ' : 'at the latest '}
+          {startLead(Boolean(from), Boolean(e.estimated_start.reserved))}
           {from && <Ago at={from} />}
           {from && ' and '}
           <Ago at={e.estimated_start.at} />: <span className="dim">{tidy(e.estimated_start.basis)}</span>

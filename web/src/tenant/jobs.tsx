@@ -5,7 +5,7 @@ import { gang } from '../jobs/filters';
 import { stateWord } from '../jobs/offers';
 import { whereOrWhy } from '../pages/jobs';
 import { Ago, Since, State, tidy, Word } from '../ui/parts';
-import { BASIS_TEXT } from '../words';
+import { BASIS_TEXT, startLead } from '../words';
 import { workExplain } from './queries';
 import { ending, expectedStart, ranSince, restartWords } from './words';
 
@@ -84,7 +84,7 @@ export function WaitingJob({ job: j, submits }: { job: Job; submits: boolean }) 
       <p>{tidy(e?.summary ?? j.waiting ?? j.reason ?? '')}</p>
       {start ? (
         <p>
-          Starts {start.from ? 'between ' : 'at the latest '}
+          {startLead(Boolean(start.from), start.reserved)}
           {start.from && (
             <>
               <Ago at={start.from} /> and{' '}

@@ -175,7 +175,7 @@ test('a job that waits says why and when it starts, one that ended why and what 
   ];
   const text = show(WorkPage, tenant, known);
   expect(text).toContain('needs 2 nodes of 8 GPUs; 1 is free');
-  expect(text).toContain('Starts between');
+  expect(text).toContain('Expected to start between');
   expect(text).toContain('Sooner: ask for 1 node');
   expect(text).toContain('rank 0 exited with code 1 on n1');
   expect(text).toContain('last lines of its output');

@@ -77,10 +77,15 @@ test('a reserved start goes before an estimate, and nothing is made up', () => {
   const estimated = { estimated_start: { at: late, earliest: early, basis: 'limits' } };
   expect(expectedStart({}, undefined)).toBeNull();
   expect(expectedStart({}, { estimated_start: null })).toBeNull();
-  expect(expectedStart({}, estimated)).toEqual({ from: early, at: late, basis: 'limits' });
+  expect(expectedStart({}, estimated)).toEqual({ from: early, at: late, reserved: false, basis: 'limits' });
   expect(expectedStart({}, { estimated_start: { at: late, earliest: late, basis: '' } })?.from).toBeNull();
   const reserved_start = { at: early, since: early, nodes: [], basis: 'limits' as const };
-  expect(expectedStart({ reserved_start }, estimated)).toEqual({ from: null, at: early, basis: null });
+  expect(expectedStart({ reserved_start }, estimated)).toEqual({
+    from: null,
+    at: early,
+    reserved: true,
+    basis: null,
+  });
 });
 
 const used = (more: object = {}, all = 100) =>

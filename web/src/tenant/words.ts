@@ -98,6 +98,8 @@ export function lastEnded<J extends Pick<Job, 'ended_at'>>(jobs: readonly J[], m
 export interface Expected {
   from: string | null;
   at: string;
+  /** Only a reserved start is not moved by jobs that go first. */
+  reserved: boolean;
   basis: string | null;
 }
 
@@ -106,11 +108,12 @@ export function expectedStart(
   j: Pick<Job, 'reserved_start'>,
   e: Pick<Schemas['Explanation'], 'estimated_start'> | undefined,
 ): Expected | null {
-  if (j.reserved_start) return { from: null, at: j.reserved_start.at, basis: null };
+  if (j.reserved_start) return { from: null, at: j.reserved_start.at, reserved: true, basis: null };
   const s = e?.estimated_start;
   if (!s) return null;
   // Only the late end is known where too few jobs were seen.
-  return { from: s.earliest && s.earliest !== s.at ? s.earliest : null, at: s.at, basis: s.basis };
+  const from = s.earliest && s.earliest !== s.at ? s.earliest : null;
+  return { from, at: s.at, reserved: Boolean(s.reserved), basis: s.basis };
 }
 
 /** A part of the GPU time that was allocated. `key` is its colour. */

@@ -149,12 +149,16 @@ fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> Strin
     text
 }
 
-/// Between when and when; only the late end where too little was seen.
+/// Between when and when; only the late end where too little was seen. Only a reserved start is a
+/// bound: jobs that go first move any other.
 fn starts(e: &Estimate, now: Time) -> String {
-    let latest = time::full(now, e.at);
-    match e.earliest.filter(|t| t.0 < e.at.0) {
-        Some(t) => format!("Starts between {} and {latest}", time::full(now, t)),
-        None => format!("Starts at the latest {latest}"),
+    let late = time::full(now, e.at);
+    let early = e.earliest.filter(|t| t.0 < e.at.0).map(|t| time::full(now, t));
+    match (e.reserved, early) {
+        (true, Some(early)) => format!("Starts between {early} and {late}"),
+        (true, None) => format!("Starts at the latest {late}"),
+        (false, Some(early)) => format!("Expected to start between {early} and {late}"),
+        (false, None) => format!("Expected to start by {late}"),
     }
 }
 
@@ -178,6 +182,7 @@ mod tests {
             estimated_start: Some(Estimate {
                 earliest: None,
                 at: Timestamp(Time(60_000)),
+                reserved: false,
                 basis: evil(),
             }),
             suggestions: vec![evil()],
@@ -221,6 +226,7 @@ mod tests {
             estimated_start: Some(Estimate {
                 earliest: None,
                 at: Timestamp(Time(60_000)),
+                reserved: true,
                 basis: "job 40 reaches its time limit".into(),
             }),
             suggestions: vec!["ask for 1 node".into()],
@@ -240,17 +246,18 @@ Sooner if:\n  - ask for 1 node\n"
     }
 
     #[test]
-    fn a_start_is_a_range_where_enough_was_seen_and_a_bound_where_not() {
-        let at = Timestamp(Time(600_000));
-        let mut e = Estimate { earliest: Some(Timestamp(Time(60_000))), at, basis: String::new() };
-        assert_eq!(
-            starts(&e, Time(0)),
-            "Starts between 1970-01-01T00:01:00Z (in 1m) and 1970-01-01T00:10:00Z (in 10m)"
-        );
-        let bound = "Starts at the latest 1970-01-01T00:10:00Z (in 10m)";
+    fn a_start_is_a_range_where_enough_was_seen_and_a_bound_only_where_it_is_reserved() {
+        let (early, at) = (Timestamp(Time(60_000)), Timestamp(Time(600_000)));
+        let said = |earliest, reserved| {
+            starts(&Estimate { earliest, at, reserved, basis: String::new() }, Time(0))
+        };
+        let range = "between 1970-01-01T00:01:00Z (in 1m) and 1970-01-01T00:10:00Z (in 10m)";
+        assert_eq!(said(Some(early), true), format!("Starts {range}"));
+        assert_eq!(said(Some(early), false), format!("Expected to start {range}"));
         for earliest in [None, Some(at)] {
-            e.earliest = earliest;
-            assert_eq!(starts(&e, Time(0)), bound);
+            let late = "1970-01-01T00:10:00Z (in 10m)";
+            assert_eq!(said(earliest, true), format!("Starts at the latest {late}"));
+            assert_eq!(said(earliest, false), format!("Expected to start by {late}"));
         }
     }
 }

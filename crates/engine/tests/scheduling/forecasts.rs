@@ -103,3 +103,20 @@ fn the_late_end_counts_with_jobs_ahead_for_which_nothing_is_reserved() {
     assert_eq!(said.at, w.now + Span::mins(180), "two go first, an hour each: {said:?}");
     assert!(said.basis.contains("jobs ahead"), "{}", said.basis);
 }
+
+#[test]
+fn only_a_reserved_start_is_a_bound_and_a_shorter_job_that_is_let_in_does_not_move_it() {
+    let mut w = TestSite::new(2, 8);
+    w.policy(|p| p.backfill.reserved_starts = 1);
+    w.run(limited(1, 8, 60));
+    let first = w.submit(limited(2, 8, 60));
+    let second = w.submit(limited(2, 8, 60));
+    let (bound, expected) = (start(&w, first), start(&w, second));
+    assert!(bound.reserved && !expected.reserved, "{bound:?} {expected:?}");
+    let moves = "no start is reserved for it: later if jobs that are submitted after it go first";
+    assert!(expected.basis.contains(moves), "{}", expected.basis);
+    let short = w.submit(limited(1, 8, 30));
+    assert_eq!(w.job(short).state, JobState::Starting, "backfill");
+    let said = start(&w, first);
+    assert_eq!((said.at, said.reserved), (bound.at, true));
+}

@@ -283,6 +283,24 @@ fn who_may_be_stopped_after_the_minimum_run_time_is_said_before_it_is_over() {
 }
 
 #[test]
+fn a_reserved_start_stays_the_late_end_where_others_may_be_stopped_before_it() {
+    let mut w = TestSite::new(1, 8);
+    let (priority, checkpoint) = (Priority::Low, checkpoints(true));
+    let running = w.run(JobSpec { priority, checkpoint, ..limited(1, 8, 60) });
+    let policy = w.engine.state().policy.preemption.clone();
+    let from = w.job(running).attempt.as_ref().unwrap().placed_at + policy.min_run;
+    let id = w.submit(JobSpec { priority: Priority::High, ..limited(1, 8, 30) });
+    let shown = w.job(id).reserved_start.clone().unwrap();
+    assert_eq!(shown.basis, Basis::Limits);
+    let e = w.explain(id);
+    let said = e.estimate.clone().unwrap();
+    assert_eq!((said.at, said.reserved), (shown.at, true), "as in every list: {e:?}");
+    assert_eq!(said.earliest, Some(from + policy.notice), "{e:?}");
+    assert!(said.basis.contains("the early end follows from preemption"), "{}", said.basis);
+    assert_eq!((e.gives_way.as_slice(), e.gives_way_from), (&[running][..], Some(from)), "{e:?}");
+}
+
+#[test]
 fn what_a_spec_names_is_asked_beforehand_too() {
     let mut w = TestSite::new(2, 8);
     let first = w.run(limited(1, 8, 60));

@@ -4,7 +4,7 @@ use crate::common::{TestSite, gang, limited, node, number};
 use muster_model::command::Command;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
-use muster_model::job::{Basis, JobState, ReservedStart};
+use muster_model::job::{Basis, JobState, ReservedStart, START_DUE};
 use muster_model::node::NodeRole;
 use muster_model::placement::GpuSet;
 use muster_model::spec::{JobSpec, Priority};
@@ -308,6 +308,26 @@ fn a_reserved_start_survives_a_restart_of_the_server() {
     let long = w.submit(limited(1, 8, 90));
     assert_eq!(w.job(long).state, JobState::Queued, "what is kept is still kept");
     assert!(w.engine.next_wake().is_some_and(|t| t <= at && t > Time(0)));
+}
+
+#[test]
+fn a_reserved_start_that_has_passed_is_not_said_to_come() {
+    let mut w = TestSite::new(1, 8);
+    w.run(limited(1, 8, 60));
+    let next = w.submit(limited(1, 8, 30));
+    let at = reserved_start(&w, next).at;
+    let said = w.explain(next).estimate.unwrap();
+    assert_eq!((said.at, said.reserved), (at, true));
+    assert_eq!(w.job(next).reserved_ahead(at).map(|p| p.at), Some(at));
+    // The server is down at that moment, and asked before it plans again.
+    let bytes = w.engine.state().to_bytes().unwrap();
+    let state = muster_engine::State::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
+    w.engine = muster_engine::Engine::new(state, muster_engine::Policy::default());
+    w.now = at + Span::secs(1);
+    assert_eq!(w.job(next).reserved_ahead(w.now), None);
+    let e = w.explain(next);
+    assert_eq!(e.estimate, None, "{e:?}");
+    assert!(e.summary.ends_with(START_DUE), "{}", e.summary);
 }
 
 #[test]

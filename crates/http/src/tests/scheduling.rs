@@ -468,6 +468,26 @@ async fn a_start_is_a_range_once_enough_jobs_have_ended_and_a_bound_before() {
     assert!(e["estimated_start"]["earliest"].is_string(), "{e}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reserved_start_that_has_passed_is_shown_nowhere() {
+    let s = site().await;
+    let spec = json!({"gang": {"gpus": 8}, "time_limit": "1s", "run": {"command": ["true"]}});
+    let submit = async || s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let first = submit().await;
+    when(&s, first["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
+    // Nobody says that the first one is gone: it holds the node past its limit.
+    let next = submit().await;
+    let path = format!("/v1/jobs/{}", next["id"].as_str().unwrap());
+    let due = |v: &Value| v.as_str().is_some_and(|w| w.contains("reserved start is due"));
+    let described = when(&s, next["id"].as_str().unwrap(), |j| due(&j["waiting"])).await;
+    assert_eq!(described["reserved_start"], Value::Null, "{described}");
+    let list = s.get(&s.user, "/v1/jobs").await.json();
+    let row = list["items"].as_array().unwrap().iter().find(|j| j["id"] == next["id"]).unwrap();
+    assert!(due(&row["waiting"]) && row["reserved_start"].is_null(), "{row}");
+    let e = s.get(&s.user, &format!("{path}/explain")).await.json();
+    assert!(due(&e["summary"]) && e["estimated_start"].is_null(), "{e}");
+}
+
 /// Why a job waits: list, description, explanation and a dry run of its spec say the same.
 async fn one_reason(s: &Site, job: &Value, spec: &Value) -> String {
     let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());

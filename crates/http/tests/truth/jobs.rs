@@ -66,6 +66,10 @@ pub(super) fn list_and_description(said: &MomentAnswers, wrong: &mut Contradicti
             v["waiting"].take();
             v["progress"].take();
         }
+        // One that passes between the two questions is shown by the first answer alone.
+        if other["reserved_start"].is_null() {
+            one["reserved_start"].take();
+        }
         let who = format!("GET /v1/jobs/{name}");
         wrong.same(format!("job {name}"), (LIST, one), (&who, other));
     }
@@ -207,6 +211,23 @@ pub(super) fn explanation(said: &MomentAnswers, wrong: &mut Contradictions) {
                 wrong.same(format!("job {name}: why it waits"), (LIST, same), (&explain, says));
             }
         }
+    }
+}
+
+/// A reserved start is the late end that `explain` gives, to the moment.
+pub(super) fn reserved_starts(said: &MomentAnswers, wrong: &mut Contradictions) {
+    for (name, explained) in &said.explained {
+        let Some(described) = said.described.get(name) else { continue };
+        let (reserved, start) = (&described["reserved_start"], &explained["estimated_start"]);
+        if described["state"] != "queued" || reserved.is_null() || start.is_null() {
+            continue;
+        }
+        let parts = |at: &Value, reserved: &Value| json!([at, reserved]);
+        wrong.same(
+            format!("job {name}: its reserved start"),
+            (&format!("GET /v1/jobs/{name}"), parts(&reserved["at"], &json!(true))),
+            (&format!("GET /v1/jobs/{name}/explain"), parts(&start["at"], &start["reserved"])),
+        );
     }
 }
 

@@ -73,7 +73,8 @@ fn state(model: &Model, d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>>
             Some(t) => format!("between {} and {by}", clock(now, t, &model.zone)),
             None => format!("by {by}"),
         };
-        say(format!("Starts {when} ({})", s.basis), Tone::Plain);
+        let starts = if s.reserved { "Starts" } else { "Expected to start" };
+        say(format!("{starts} {when} ({})", s.basis), Tone::Plain);
     }
     if let Some(e) = &d.explain {
         for s in e.suggestions.iter().take(2) {

@@ -129,7 +129,7 @@ fn why(model: &Model, job: &Job) -> String {
         if let Some(known) = model.whys.get(&job.number) {
             return match known.start.filter(|t| t.0 > model.now) {
                 Some(at) => {
-                    format!("by {} {}", time::clock(model.now, at, &model.zone), known.text)
+                    format!("expected {} {}", time::clock(model.now, at, &model.zone), known.text)
                 }
                 None => known.text.clone(),
             };
