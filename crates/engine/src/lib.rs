@@ -277,16 +277,6 @@ impl Engine {
         self.cycles
     }
 
-    /// What a scheduling cycle would decide at a moment. Nothing is changed by asking.
-    #[must_use]
-    pub fn would_plan(&self, at: Time) -> Vec<Event> {
-        let mut copy = self.clone();
-        copy.out.clear();
-        copy.advance(at);
-        copy.schedule();
-        copy.out.into_iter().map(|r| r.event).collect()
-    }
-
     /// Sequence number of the newest record.
     #[must_use]
     pub fn seq(&self) -> Seq {

@@ -2,9 +2,11 @@
 //! waits and at the rules; most of what agents tell and of what is noted for people is none of that.
 //! No log depends on it: what a cycle decides is in records of its own.
 
+use crate::Engine;
 use crate::state::State;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
+use muster_model::units::Time;
 
 /// May a cycle decide otherwise once this record is folded into this state? Whoever is not sure
 /// says yes: that costs a cycle, and a wrong no leaves work waiting.
@@ -155,4 +157,25 @@ pub(crate) fn moves_plan(state: &State, event: &Event) -> bool {
 /// put back to be changed, and may be ripe by then.
 fn goes_on(state: &State, job: JobId) -> bool {
     state.jobs.get(&job).is_some_and(|j| j.attempt.is_some() && j.state.is_active())
+}
+
+impl Engine {
+    /// What a scheduling cycle would decide at a moment. Nothing is changed by asking.
+    #[must_use]
+    pub fn would_plan(&self, at: Time) -> Vec<Event> {
+        let mut copy = self.clone();
+        copy.out.clear();
+        copy.advance(at);
+        copy.schedule();
+        copy.out.into_iter().map(|r| r.event).collect()
+    }
+
+    /// What this engine left undecided: records were written since it was as `before`, no cycle
+    /// followed, and one would decide this now because of them. None where there is nothing to
+    /// compare: a cycle followed, nothing was written, or time alone gives it something to decide.
+    #[must_use]
+    pub fn undecided_since(&self, before: &Engine, now: Time) -> Option<Vec<Event>> {
+        let compared = self.cycles == before.cycles && self.seq() != before.seq();
+        (compared && before.would_plan(now).is_empty()).then(|| self.would_plan(now))
+    }
 }
