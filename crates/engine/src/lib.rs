@@ -16,6 +16,7 @@ mod health;
 pub mod invariants;
 mod keys;
 mod lookup;
+mod moves_plan;
 mod node_hello;
 mod permissions;
 mod plan_execution;
@@ -62,6 +63,10 @@ use std::sync::Arc;
 /// Nodes whose orders may have changed are listed as they come, up to so many and four times the
 /// fleet; then each is kept once.
 const TOUCHED_MAX: usize = 1024;
+
+/// Time alone changes shares, and what stopping somebody costs, a little at every moment. Once a plan
+/// is so old, any record lets a cycle follow.
+const PLAN_STANDS: Span = Span::mins(1);
 
 /// What operators may choose about the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,8 +120,12 @@ pub struct Engine {
     touched: Vec<muster_model::names::NodeName>,
     /// Nodes that are to be heard before limits of what runs there count.
     unheard: Option<tick::AwaitedNodes>,
-    /// Something may be schedulable.
+    /// Something was written since the last tick: another one follows at once.
     dirty: bool,
+    /// A cycle may decide otherwise than the last one: the next tick has one.
+    plans: bool,
+    /// Cycles so far.
+    cycles: u64,
     /// When the last cycle was, and when time alone may change its answer.
     scheduled_at: Time,
     look_again: Option<Time>,
@@ -146,6 +155,8 @@ impl Engine {
             touched: Vec::new(),
             unheard: None,
             dirty: true,
+            plans: true,
+            cycles: 0,
             scheduled_at: Time(0),
             look_again: None,
             defragmented_at: Time(0),
@@ -253,9 +264,17 @@ impl Engine {
         }
         self.work.note(&record, &self.state);
         self.watch.note(&record, &self.state);
+        let stale = record.at.since(self.scheduled_at) >= PLAN_STANDS;
+        self.plans |= stale || moves_plan::moves_plan(&self.state, &record.event);
         self.state.apply(&record).expect("the engine only makes records that follow its own state");
         self.dirty = true;
         self.out.push(record);
+    }
+
+    /// How many scheduling cycles there were.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        self.cycles
     }
 
     /// Sequence number of the newest record.

@@ -24,6 +24,7 @@ impl Engine {
     /// One cycle. Returns whether another should follow at once.
     pub(crate) fn schedule(&mut self) -> bool {
         let now = self.state.now;
+        self.cycles += 1;
         self.clear_reserved();
         let broken = self.drop_broken();
         let ranks = self.state.ranks(now);

@@ -44,10 +44,10 @@ impl Engine {
         let now = self.state.now;
         self.state.with_index(|ix, s| ix.queue_due_retries(s, now));
         if self.due_by(now).is_some() {
-            self.dirty = true;
+            self.plans = true;
         }
-        let more = if self.dirty { self.schedule() } else { false };
-        self.dirty = more;
+        let more = if self.plans { self.schedule() } else { false };
+        (self.dirty, self.plans) = (more, more);
         self.forget();
         // Work that just left may be what a remediation waits for.
         self.advance_remediations();
@@ -115,7 +115,7 @@ impl Engine {
         if due.is_empty() {
             return;
         }
-        self.dirty = true;
+        self.plans = true;
         for (_, id) in &due {
             let Some(job) = self.state.jobs.get(id).cloned() else { continue };
             let Some(a) = &job.attempt else { continue };

@@ -1,6 +1,8 @@
 //! What the scheduler decides, as it shows in the log: reserved starts, notices, sizes, reservations,
 //! rights and reasons. Each theme has a file of its own.
 
+#[path = "scheduling/cycles.rs"]
+mod cycles;
 #[path = "scheduling/elastic.rs"]
 mod elastic;
 #[path = "scheduling/forecasts.rs"]

@@ -117,6 +117,18 @@ fn random_histories_start_jobs_again_after_the_default_lease() {
     assert!(all > 0, "nothing was shown of the default lease");
 }
 
+#[test]
+fn where_no_cycle_follows_none_would_decide_anything() {
+    let compared = |seed| {
+        let mut w = test_site::TestSite::new(SiteScript::of(seed));
+        w.compares_plans = true;
+        assert_eq!(w.run(), None, "seed {seed}");
+        w.compared
+    };
+    let all: usize = (0..8).map(compared).sum();
+    assert!(all > 0, "a cycle followed every record");
+}
+
 // In parts, so that they are lived beside one another.
 #[test]
 fn lives_0_to_29() {

@@ -91,6 +91,10 @@ pub(crate) struct TestSite {
     /// What went wrong first.
     pub(crate) wrong: Option<String>,
     pub(crate) events: u64,
+    /// Looks whether a cycle was left out that would have decided something.
+    pub(crate) compares_plans: bool,
+    /// How often that could be told.
+    pub(crate) compared: usize,
     /// Prints every record.
     trace: bool,
 }
@@ -124,6 +128,8 @@ impl TestSite {
             calm: false,
             wrong: None,
             events: 0,
+            compares_plans: false,
+            compared: 0,
             trace: std::env::var_os("MUSTER_SIM_TRACE").is_some(),
             life,
         };
@@ -191,6 +197,7 @@ impl TestSite {
     pub(crate) fn ask(&mut self, actor: Actor, command: Command) -> Result<Answer, Refusal> {
         let at = self.now;
         let req = Request { actor, at, key: None, if_version: None, command };
+        let before = self.compares_plans.then(|| self.engine.clone());
         let answer = self.engine.handle(&req);
         if std::mem::take(&mut self.stop_short) {
             self.engine.tick(self.now);
@@ -198,6 +205,12 @@ impl TestSite {
             return Err(Refusal::new(RefusalCode::Conflict, "the server is gone"));
         }
         self.commit();
+        if let Some(left) = before.and_then(|b| self.engine.undecided_since(&b, self.now)) {
+            self.compared += 1;
+            if !left.is_empty() {
+                self.fail(format!("no cycle followed {:?}, and it leaves {left:?}", req.command));
+            }
+        }
         answer
     }
 
