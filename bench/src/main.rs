@@ -6,6 +6,7 @@ mod agents;
 mod alike;
 mod backfill;
 mod forecast;
+mod forecast_explain;
 mod health;
 mod history;
 mod http;

@@ -20,7 +20,10 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
     ("topology", "gangs inside one leaf, compared with best fit and Slurm's tree rule"),
     ("openb", "GPUs in use when 130% is asked for, on 13 mixes, compared with FGD"),
     ("backfill", "mean bounded slowdown on logs of real machines, and as published"),
-    ("forecast", "share of jobs that start inside the forecast range, compared with Slurm"),
+    (
+        "forecast",
+        "share of jobs that start inside the forecast range, compared with Slurm; cost of explain",
+    ),
     ("sim", "speed of the simulator, and its results compared with formulas"),
     ("ui", "the web console before 100,000 GPUs: first paint, frames, memory, open consoles"),
     ("health", "share of faults that are detected, and how soon, and as published"),

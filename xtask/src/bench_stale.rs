@@ -60,7 +60,7 @@ const MEASURED: &[(&str, &[&[&str]])] = &[
     ("topology", &[&["crates/model/src", "crates/scheduler/src", "bench/src/topology"]]),
     ("openb", &[CORE, SIMULATOR, &["bench/src/openb"]]),
     ("backfill", &[CORE, SIMULATOR, &["bench/src/backfill"]]),
-    ("forecast", &[&["crates/model/src", "crates/scheduler/src", "bench/src/forecast.rs"]]),
+    ("forecast", &[CORE, &["bench/src/forecast.rs", "bench/src/forecast_explain.rs"]]),
     (
         "sim",
         &[

@@ -12,12 +12,9 @@ use muster_model::names::{Label, ProjectName};
 use muster_model::resolve::resolve;
 use muster_model::spec::{JobSpec, Tier};
 use muster_model::units::{Span, Time};
-use muster_scheduler::forecast::{
-    Durations, ENOUGH, PlannedPreemption, RunLength, later_preemption, planned_preemption, range,
-};
-use muster_scheduler::history::KEEP;
+use muster_scheduler::forecast::{PlannedPreemption, planned_preemption};
 use muster_scheduler::{
-    Cluster, Constraint, Estimate, Explanation, FAR, JobAhead, Reasons, Work, explain, window_words,
+    Constraint, Estimate, Explanation, FAR, JobAhead, Reasons, Work, explain, window_words,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -94,60 +91,18 @@ impl State {
         let mut out = self.why(id, now)?;
         let job = self.jobs.get(&id)?;
         let basis = job.reserved_start.as_ref().map(|p| p.basis);
-        let by_limits = out.estimate.as_ref().map(|e| e.basis.clone()).unwrap_or_default();
         // Room that others make is there when they are gone: no duration says when.
-        if let Some(e) = &mut out.estimate
-            && basis.is_none_or(|b| b == Basis::Limits)
-        {
-            let reserved = e.reserved;
-            self.forecast(e, work(job), reserved, now);
-        }
-        if job.state == JobState::Queued
-            && basis.is_none_or(|b| b == Basis::Limits)
-            && !out.starts_now
-            && !out.impossible
-            && self.barred(job, now).is_none()
-        {
-            self.explain_later_preemption(&mut out, &by_limits, work(job), now);
+        if basis.is_none_or(|b| b == Basis::Limits) {
+            let preempts = job.state == JobState::Queued
+                && !out.starts_now
+                && !out.impossible
+                && self.barred(job, now).is_none();
+            self.look_ahead(&mut out, work(job), preempts, now);
         }
         if may_share(job) {
             self.warn_shared(&mut out, &job.project, &job.spec, Some(job.payload));
         }
         Some(out)
-    }
-
-    /// Says who may be stopped for a job, and from when on, where they have not run long enough yet
-    /// and nothing else starts it earlier. A reserved start stays the late end, as every list shows
-    /// it: `by_limits` is what it rests on.
-    fn explain_later_preemption(&self, out: &mut Explanation, by_limits: &str, w: Work, now: Time) {
-        let job = w.job;
-        let c = self.queued(w, now);
-        let Some((from, room)) = later_preemption(&c, job, &self.policy, now) else { return };
-        if out.estimate.as_ref().is_some_and(|e| e.at <= room.at) {
-            return;
-        }
-        let p = &self.policy;
-        let long = match room.victims.is_empty() {
-            true => ("shrunk", p.elastic.settle, "elastic.settle"),
-            false => ("stopped", p.preemption.min_run, "preemption.min_run"),
-        };
-        let (what, ran, name) = long;
-        let basis = format!("others may be {what} for it once they have run for {ran} (`{name}`)");
-        match out.estimate.as_mut().filter(|e| e.reserved) {
-            Some(e) if e.earliest.is_some_and(|t| t <= room.at) => {
-                e.basis += &format!("; {basis}");
-            }
-            Some(e) => {
-                e.earliest = Some(room.at);
-                e.basis = format!("{by_limits}; the early end follows from preemption: {basis}");
-            }
-            None => {
-                let at = room.at;
-                out.estimate = Some(Estimate { earliest: None, at, reserved: false, basis });
-            }
-        }
-        out.gives_way = room.victims.iter().map(|v| v.job).chain(room.shrinks).collect();
-        out.gives_way_from = Some(from);
     }
 
     /// Says it where another job saves to the same directory: nothing stops either of them, and each
@@ -211,54 +166,6 @@ impl State {
         let nodes = a.placement.slots.iter().map(|s| &s.node);
         let ahead = self.index.cluster.fleet.window_ahead(&work(job), nodes, (now, end))?;
         Some(window_words(&ahead, now))
-    }
-
-    /// Gives a start its two ends: by time limits as written, and by durations seen.
-    fn forecast(&self, e: &mut Estimate, w: Work, reserved: bool, now: Time) {
-        let project = |(project, _): &(ProjectName, String)| project.clone();
-        let durations = Durations::new(&self.history, project);
-        let seen = durations.seen();
-        let length = |w: &Work, ran: Span, draw: u64| {
-            let user = (w.project.clone(), w.user.to_string());
-            durations.length((user, w.project.clone()), w, ran, draw)
-        };
-        let lasts: Option<&RunLength<'_>> = if seen >= ENOUGH { Some(&length) } else { None };
-        // A reserved start is the late end: without durations there is nothing to look for.
-        if !reserved || lasts.is_some() {
-            let job = w.job;
-            let r = range(self.queued(w, now), job, &self.policy, now, (e.at, reserved), lasts);
-            (e.earliest, e.at) = (r.earliest, r.latest);
-            if r.whole && !reserved {
-                e.basis = "the time limits of what runs and of the jobs ahead as they are now; no \
-                           start is reserved for it: later if jobs that are submitted after it go \
-                           first"
-                    .into();
-            }
-        }
-        e.basis += &match e.earliest {
-            Some(t) if t < e.at => format!(
-                "; the early end follows from how long {seen} past jobs ran compared with their limits"
-            ),
-            Some(_) => format!(
-                "; by how long {seen} past jobs ran compared with their limits it starts no earlier"
-            ),
-            None => format!(
-                "; sooner if jobs end before their limits: of the last {KEEP} jobs of each user too few had a time limit to say how much ({seen} of {ENOUGH})"
-            ),
-        };
-    }
-
-    /// A copy of the cluster in which this waits, if it does not yet.
-    fn queued(&self, w: Work, now: Time) -> Cluster {
-        let mut c = self.index.cluster.clone();
-        c.queue.set_ranks(self.ranks(now));
-        let job = w.job;
-        if c.queue.get(job).is_none() {
-            let belief = self.runtime_estimate(&w);
-            c.queue.insert(Arc::new(w));
-            c.queue.set_estimate(job, belief);
-        }
-        c
     }
 
     /// Why a job waits (or that it does not); of its start only the late end, which costs little.
@@ -429,12 +336,7 @@ impl State {
         if let Some(room) = &made {
             explain_preemption(&mut out, room, now);
         } else {
-            if let Some(e) = &mut out.estimate {
-                self.forecast(e, w.clone(), false, now);
-            }
-            if !barred {
-                self.explain_later_preemption(&mut out, "", w, now);
-            }
+            self.look_ahead(&mut out, w, !barred, now);
         }
         if depends.is_empty() {
             self.warn_shared(&mut out, &project, spec, None);

@@ -15,6 +15,7 @@ mod hardware;
 mod health;
 pub mod invariants;
 mod keys;
+mod look_ahead;
 mod lookup;
 mod moves_plan;
 mod node_hello;

@@ -3,6 +3,7 @@
 mod accounts;
 mod backlog;
 mod by_node;
+mod copies;
 pub(crate) mod dependencies;
 mod ended;
 pub(crate) mod ended_names;
@@ -107,8 +108,8 @@ pub struct LogGeneration {
     pub epoch: Epoch,
 }
 
-/// Everything the log adds up to. Cloning is cheap enough for a snapshot beside the loop: jobs
-/// and nodes are shared.
+/// Everything the log adds up to. Jobs and nodes are shared by its clones; what is derived from them
+/// is not: a snapshot takes [`State::without_index`].
 #[derive(Debug, Clone, Default)]
 pub struct State {
     /// The site's id; none before the first record.

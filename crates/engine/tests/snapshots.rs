@@ -296,3 +296,20 @@ fn a_retired_node_costs_little_although_it_is_stored_for_ever() {
     let read = State::from_bytes(SNAPSHOT_FORMAT, &old.to_bytes().unwrap()).unwrap();
     assert_eq!(read.digest(), w.engine.state().digest());
 }
+
+#[test]
+fn a_copy_without_what_is_derived_packs_to_the_same_bytes() {
+    let (mut w, _) = site();
+    w.gang(1, 8);
+    let whole = w.engine.state();
+    let copy = whole.without_index();
+    assert_eq!(copy.to_bytes().unwrap(), whole.to_bytes().unwrap());
+    assert_eq!(copy.digest(), whole.digest());
+    assert!(whole.queue_len() > 0, "something is derived");
+    assert_eq!(copy.queue_len(), 0, "and is not copied");
+    // With all of it built anew it is a state like any other.
+    let again = copy.indexed();
+    assert_eq!(again.problems(), Vec::<String>::new());
+    assert!(again.queue().eq(whole.queue()));
+    assert_eq!(again.to_bytes().unwrap(), whole.to_bytes().unwrap());
+}

@@ -100,6 +100,29 @@ pub enum UserLimit {
 }
 
 impl Cluster {
+    /// A copy to look ahead in for a job, under these places in fair share. Of a queue that is longer than `most` it has
+    /// the first so many, the job, and those for whom room is kept.
+    #[must_use]
+    pub fn copy_for(&self, job: JobId, most: usize, ranks: Vec<u32>) -> Cluster {
+        if self.queue.len() <= most {
+            let mut c = self.clone();
+            c.queue.set_ranks(ranks);
+            return c;
+        }
+        let also = self.fleet.kept.keys().copied().chain([job]);
+        Cluster {
+            fleet: self.fleet.clone(),
+            queue: self.queue.cut(most, ranks, also),
+            running: self.running.clone(),
+            ledger: self.ledger.clone(),
+            users: self.users.clone(),
+            ranks: self.ranks.clone(),
+            charged: self.charged,
+            elastic: self.elastic,
+            claims: self.claims.clone(),
+        }
+    }
+
     /// A job holds its slots; those for which `live` is false are free already.
     pub fn run(&mut self, r: Running, live: impl Fn(usize) -> bool) {
         for (i, s) in r.slots().iter().enumerate() {

@@ -24,9 +24,11 @@ pub const ENOUGH: usize = 8;
 const WHOLE: u32 = 1_000_000;
 /// Plans at one moment of a course.
 const ROUNDS: usize = 8;
-/// Plans that are made to find the first moment of a later preemption; what is found is not too early.
+/// Waiting jobs that are looked at, the first in their order; see [`Cluster::copy_for`].
+pub const LOOKED_AT: usize = 2000;
+/// Most plans that are made to find the first moment of a later preemption; what is found is not too early.
 const HALVES: usize = 6;
-/// The one course by limits may be so many times as long as one by durations.
+/// The one course by limits may be so many times as long as one by durations, and twice as long as all of them.
 const LONGER: usize = 8;
 
 /// How long past jobs ran, as parts of their limits in order of size: by user, by group of users (their project), and
@@ -99,13 +101,29 @@ pub struct Range {
     pub earliest: Option<Time>,
     /// Not after this by limits as written.
     pub latest: Time,
-    /// Whether that counts with every job ahead: it is reserved, or the plan by limits got as far.
+    /// Whether that counts with every job ahead: it is reserved, or the plan by limits got as far and none of them was
+    /// left out of it.
     pub whole: bool,
 }
 
 /// How long a job lasts in all that has run so long already; the number chooses among what is possible. None: to its
 /// limit.
 pub type RunLength<'a> = dyn Fn(&Work, Span, u64) -> Option<Span> + 'a;
+
+/// Nodes and waiting jobs, those that were left out of a copy included: what copies and cycles cost goes by it.
+fn size(c: &Cluster) -> usize {
+    (c.fleet.len() + c.queue.len_in_all()).max(1)
+}
+
+/// Courses by durations, and moments in each: the larger the site, the fewer.
+fn effort(size: usize) -> (usize, usize) {
+    ((32_000 / size).clamp(1, 16), (256_000 / size).clamp(2, 128))
+}
+
+/// Plans for the first moment of a later preemption: the larger the site, the fewer.
+fn halves(size: usize) -> usize {
+    (48_000 / size).clamp(1, HALVES)
+}
 
 /// When a job starts that waits in the queue of this cluster. `at`: its reserved start, or when the limits of what runs
 /// leave it enough. Without `lasts` only the late end is looked for.
@@ -122,16 +140,15 @@ pub fn range(
     if at <= now || (reserved && lasts.is_none()) {
         return out;
     }
-    let nodes = c.fleet.len().max(1);
-    // Copies and cycles of a large fleet cost more: the more nodes, the fewer.
-    let (courses, cycles) = ((32_000 / nodes).clamp(4, 16), (256_000 / nodes).clamp(32, 128));
+    let (courses, cycles) = effort(size(&c));
+    let all_ahead = c.queue.has_all_before(job);
     let due = c.fleet.kept.values().map(|k| k.start).collect();
     let mut here = Course { c, job, policy, due, at: now };
     let starts = here.step().is_none();
     if !reserved && !starts {
-        let by_limits = here.clone().follow(cycles * LONGER, FAR, |_, _| None);
+        let by_limits = here.clone().follow(cycles * LONGER.min(2 * courses), FAR, |_, _| None);
         if let CourseOutcome::Start(t) = by_limits {
-            (out.latest, out.whole) = (at.max(t), true);
+            (out.latest, out.whole) = (at.max(t), all_ahead);
         }
     }
     if let Some(lasts) = lasts {
@@ -198,7 +215,7 @@ pub fn later_preemption(
     // The more have run long enough, the more can be stopped: the first moment is found by halves.
     let mut found = planned(*times.last()?)?;
     let (mut low, mut high) = (0, times.len() - 1);
-    for _ in 0..HALVES {
+    for _ in 0..halves(size(c)) {
         if low >= high {
             break;
         }
@@ -357,5 +374,19 @@ impl Course<'_> {
         for s in &placement.slots {
             self.c.fleet.set_until(job, &s.node, until);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_larger_the_site_the_less_is_looked_at() {
+        assert_eq!((effort(1), halves(1)), ((16, 128), HALVES));
+        assert_eq!((effort(2000), halves(8000)), ((16, 128), HALVES));
+        assert_eq!((effort(4000), halves(22_000)), ((8, 64), 2));
+        assert_eq!((effort(22_000), halves(102_000)), ((1, 11), 1));
+        assert_eq!(effort(102_000), (1, 2));
     }
 }

@@ -1,6 +1,9 @@
 //! Waiting jobs in their order, grouped by what they ask for and by whom, so that a cycle asks
 //! once for each different question and not once for each job.
 
+#[path = "queue_cut.rs"]
+mod cut;
+
 use crate::history::RuntimeEstimate;
 use crate::work::{Demand, Work};
 use muster_model::ids::JobId;
@@ -96,6 +99,8 @@ pub struct Queue {
     of_account: Vec<BTreeSet<usize>>,
     /// Each account's place in fair share; lower goes first.
     ranks: Vec<u32>,
+    /// Set in copies that have only the beginning of a queue.
+    cut: Option<cut::QueueCut>,
 }
 
 impl Queue {

@@ -87,3 +87,31 @@ fn what_is_learnt_of_a_user_changes_what_is_believed_of_that_user_alone() {
     assert_eq!(of(7, "u0"), (0, 0));
     q.update_estimates(&project(7), "u0", |_| learnt);
 }
+
+#[test]
+fn the_beginning_of_a_queue_has_the_order_of_the_whole() {
+    let mut q = Queue::default();
+    for n in 0..60 {
+        q.insert(work(n, (n % 2, n / 2 % 3), 1 + u32::try_from(n % 4).unwrap()));
+    }
+    // As they were set, and others.
+    for ranks in [Vec::new(), vec![3, 1, 2, 0, 5, 4]] {
+        let mut whole = q.clone();
+        whole.set_ranks(ranks.clone());
+        let order: Vec<JobId> = whole.iter().map(|t| t.job).collect();
+        let far = order[50];
+        let cut = q.cut(20, ranks, [far, order[3]].into_iter());
+        check(&cut);
+        let got: Vec<JobId> = cut.iter().map(|t| t.job).collect();
+        assert_eq!(got, [&order[..20], &[far]].concat());
+        assert_eq!((cut.len(), cut.len_in_all(), cut.is_cut()), (21, 60, true));
+        assert!(cut.has_all_before(order[0]) && cut.has_all_before(order[19]));
+        assert!(!cut.has_all_before(far));
+        for (_, b) in cut.buckets() {
+            assert_eq!(b.shape, q.shapes[&b.key.demand].0, "demands have the numbers they had");
+        }
+    }
+    let all = q.cut(60, Vec::new(), std::iter::empty());
+    assert!(!all.is_cut() && all.has_all_before(JobId(59)));
+    assert!(all.iter().map(|t| t.job).eq(q.iter().map(|t| t.job)));
+}

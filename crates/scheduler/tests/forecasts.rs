@@ -6,10 +6,11 @@ use common::shapes::{ALL, Kinds, QUOTAS, act, any_act, any_fleet, any_policy, ca
 use common::{ClusterRun, fleet, gang};
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
+use muster_model::policy::SitePolicy;
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{Durations, ENOUGH, Range, range};
 use muster_scheduler::history::History;
-use muster_scheduler::{Work, explain};
+use muster_scheduler::{Cluster, Work, explain};
 use proptest::prelude::*;
 
 /// One user whose jobs of an hour ran so many seconds.
@@ -34,10 +35,15 @@ fn bound(life: &ClusterRun, id: JobId) -> Option<(Time, bool)> {
 }
 
 fn forecast(life: &ClusterRun, id: JobId, history: &History<u8>) -> Option<Range> {
+    forecast_on(life.c.clone(), life, id, history)
+}
+
+/// The same on a copy of the cluster.
+fn forecast_on(c: Cluster, life: &ClusterRun, id: JobId, history: &History<u8>) -> Option<Range> {
     let durations = Durations::new(history, |_| ());
     let length = |w: &Work, ran: Span, draw: u64| durations.length((0, ()), w, ran, draw);
     let bound = bound(life, id)?;
-    Some(range(life.c.clone(), id, &life.policy, life.now, bound, Some(&length)))
+    Some(range(c, id, &life.policy, life.now, bound, Some(&length)))
 }
 
 #[test]
@@ -73,6 +79,32 @@ fn the_same_question_has_the_same_answer() {
     assert_eq!(Some(r), forecast(&life, waits, &history));
     assert_eq!((r.latest, r.whole), (life.now + Span::mins(60), true));
     assert!(r.earliest.is_some_and(|t| life.now < t && t < r.latest), "{r:?}");
+}
+
+#[test]
+fn a_late_end_that_leaves_jobs_ahead_out_does_not_count_as_whole() {
+    let mut policy = SitePolicy::default();
+    policy.backfill.reserved_starts = 1;
+    let mut life = ClusterRun::new(fleet(1, 2, 8)).with_policy(policy);
+    let waits: Vec<JobId> = (0..13).map(|_| life.submit(gang(2, 8).limit(60))).collect();
+    let (second, last) = (waits[2], waits[12]);
+    let history = seen(&[60, 300, 600, 900, 1200, 1800, 2400, 3000]);
+    let whole = forecast(&life, last, &history).unwrap();
+    assert_eq!((whole.latest, whole.whole), (life.now + Span::hours(12), true));
+    // A queue that is not longer is not cut.
+    let copy = life.c.copy_for(last, life.c.queue.len(), Vec::new());
+    assert!(!copy.queue.is_cut());
+    assert_eq!(forecast_on(copy, &life, last, &history), Some(whole));
+    let cut = life.c.copy_for(last, 4, Vec::new());
+    assert_eq!((cut.queue.len(), cut.queue.len_in_all()), (5, 12));
+    let r = forecast_on(cut, &life, last, &history).unwrap();
+    assert!(!r.whole && r.latest < whole.latest, "{r:?}");
+    assert!(r.earliest.is_some_and(|t| t <= r.latest), "{r:?}");
+    // Everybody ahead of this one is in it.
+    let cut = life.c.copy_for(second, 4, Vec::new());
+    let r = forecast_on(cut, &life, second, &history).unwrap();
+    assert_eq!(Some(r), forecast(&life, second, &history));
+    assert_eq!((r.latest, r.whole), (life.now + Span::hours(2), true));
 }
 
 proptest! {

@@ -321,7 +321,7 @@ fn start_threads(
     let (s, c) = (shared.clone(), config.clone());
     vital(shared, "muster-snapshots", move || {
         let _written = written;
-        if let Some(e) = snapshots::run(&s, &mut *snapshot_store, epoch, &c) {
+        if let Some(e) = snapshots::run(&s, &mut *snapshot_store, epoch, &c, clock) {
             end(&s, &e.to_string());
         }
     })?;

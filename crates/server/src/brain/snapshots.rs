@@ -7,15 +7,16 @@ use flate2::write::GzEncoder;
 use muster_engine::invariants::violations;
 use muster_engine::{SNAPSHOT_FORMAT, SnapshotError, State};
 use muster_model::ids::{Epoch, Seq};
+use muster_model::units::{Span, Time};
 use muster_store::failpoint::hit;
 use muster_store::{Snapshot, Store, StoreError};
 use std::io::{BufWriter, IntoInnerError};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Between two looks at the invariants, where no snapshot comes first.
-const LOOK_EVERY: Duration = Duration::from_secs(300);
+/// Between two looks at the invariants: all that is derived from the state is built for each.
+const LOOK_EVERY: Span = Span::mins(5);
 
 /// Records archived at a time: a server that stops waits for no more than these.
 const ARCHIVED_AT_ONCE: u64 = 50_000;
@@ -23,17 +24,29 @@ const ARCHIVED_AT_ONCE: u64 = 50_000;
 /// Bytes that are packed at a time.
 const PIECE: usize = 64 * 1024;
 
-/// Runs until the server stops or the lease is lost; returns why.
+/// When the invariants were last looked at, and at which record.
+#[derive(Debug, Clone, Copy, Default)]
+struct LastLook(Option<(Time, Seq)>);
+
+impl LastLook {
+    /// Is it time for another one? Not where nothing was written since.
+    fn is_over(self, now: Time, durable: Seq) -> bool {
+        self.0.is_none_or(|(at, seq)| now.since(at) >= LOOK_EVERY && seq != durable)
+    }
+}
+
+/// Runs until the server stops or the lease is lost; returns why. `clock` is the server's.
 pub(crate) fn run(
     shared: &Shared,
     store: &mut dyn Store,
     epoch: Epoch,
     config: &BrainConfig,
+    clock: fn() -> Time,
 ) -> Option<StoreError> {
     let mut last_snapshot = Seq(shared.stats.snapshot_seq.load(Ordering::Acquire));
     let mut older_snapshot = last_snapshot;
     let mut archiving = false;
-    let mut looked: Option<(Instant, Seq)> = None;
+    let mut looked = LastLook::default();
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
         hit("brain.snapshots");
@@ -49,7 +62,6 @@ pub(crate) fn run(
                     last_snapshot = seq;
                     shared.stats.snapshot_seq.store(seq.0, Ordering::Release);
                     shared.stats.snapshots.fetch_add(1, Ordering::Relaxed);
-                    looked = Some((Instant::now(), durable));
                     archiving = true;
                 }
                 Err(e @ StoreError::StaleLease { .. }) => return Some(e),
@@ -63,16 +75,24 @@ pub(crate) fn run(
         if archiving {
             archiving = archive(store, epoch, config, durable, older_snapshot);
         }
-        if looked.is_none_or(|(at, seq)| at.elapsed() >= LOOK_EVERY && seq != durable) {
-            let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if looked.is_over(clock(), durable) {
+            let state = packed(shared).indexed();
             check_invariants(shared, &state);
-            looked = Some((Instant::now(), state.seq));
+            looked = LastLook(Some((clock(), state.seq)));
         }
     }
     None
 }
 
+/// The durable state as it is now, without what is derived from it: nothing can be published while it
+/// is copied.
+fn packed(shared: &Shared) -> State {
+    shared.view.read().unwrap_or_else(PoisonError::into_inner).without_index()
+}
+
 /// Is everything true of this copy that must be? Told as a metric, and in the server's own log.
+/// What is derived from the state was built for the copy: that the view's own has gone astray is not
+/// seen here (`index_is_fresh` in the tests looks for it).
 fn check_invariants(shared: &Shared, state: &State) {
     let found = violations(state);
     for (invariant, problems) in &found {
@@ -88,8 +108,7 @@ fn check_invariants(shared: &Shared, state: &State) {
 /// Writes the durable state as it is now. The view is only held for the copy, whose jobs and
 /// nodes are shared.
 fn snapshot(shared: &Shared, store: &mut dyn Store, epoch: Epoch) -> Result<Seq, StoreError> {
-    let state = shared.view.read().unwrap_or_else(PoisonError::into_inner).clone();
-    check_invariants(shared, &state);
+    let state = packed(shared);
     let body = pack(&state).map_err(|e| StoreError::other(e.to_string()))?;
     let s = Snapshot { seq: state.seq, at: state.at, format: SNAPSHOT_FORMAT, body };
     hit("brain.before_snapshot");
@@ -134,5 +153,22 @@ fn archive(
             tracing::error!(error = %e, "old records could not be archived");
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_invariants_are_looked_at_every_five_minutes_of_the_clock_where_something_was_written() {
+        let begin = Time(1_000_000);
+        let later = |ms: u64| begin + Span(ms);
+        assert!(LastLook::default().is_over(begin, Seq(7)), "at the start");
+        let looked = LastLook(Some((begin, Seq(7))));
+        assert!(!looked.is_over(later(LOOK_EVERY.0 - 1), Seq(8)));
+        assert!(looked.is_over(later(LOOK_EVERY.0), Seq(8)));
+        assert!(!looked.is_over(later(LOOK_EVERY.0), Seq(7)), "it is the same state");
+        assert!(!looked.is_over(Time(0), Seq(8)), "the clock was set back");
     }
 }
