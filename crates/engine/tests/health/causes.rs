@@ -92,7 +92,7 @@ fn holding_a_job_heals_no_gpu_that_failed_under_it() {
     assert!(is_suspected(&w, job).1, "the job is suspected");
     let r = remediation(&w, &n).expect("its GPU is gone, whatever made it so");
     assert_eq!(r.step, RemediationStep::Proposed);
-    assert!(w.engine.state().allocation_blocker(&of(&w, &n)).is_some(), "new work avoids it");
+    assert!(w.engine.state().allocation_blocker(of(&w, &n)).is_some(), "new work avoids it");
     assert_eq!(crate::common::replay(&w.log).digest(), w.engine.state().digest());
 }
 
