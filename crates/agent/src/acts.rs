@@ -1,5 +1,5 @@
-//! Acts that the server asks of this machine: each is done once, however often it is asked for
-//! and whoever restarts meanwhile, and what came of it is told until the server has it.
+//! Acts that the server asks of this machine: each is done to its end once, however often it is asked
+//! for and whoever restarts meanwhile, and what came of it is told until the server has it.
 
 use crate::run_dir::RunDir;
 use muster_link::messages::FromAgent;
@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 /// Acts that are remembered at most; the oldest go first.
 const MOST: usize = 64;
+/// A reset that was cut short so often is not tried again.
+const TRIES: u8 = 2;
 /// Where they are remembered.
 const FILE: &str = "acts.json";
 
@@ -19,9 +21,15 @@ struct Entry {
     act: Act,
     /// The boot in which it was begun.
     boot: String,
+    /// How often it was begun.
+    #[serde(default)]
+    tries: u8,
     /// What came of it, once that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     end: Option<(bool, String)>,
+    /// The process that did it is gone.
+    #[serde(skip)]
+    cut_short: bool,
     #[serde(skip)]
     told: bool,
 }
@@ -36,28 +44,36 @@ pub(crate) struct Acts {
 
 impl Acts {
     /// Reads what was written down before. In which boot the machine is now says which restarts
-    /// have happened; anything else that was cut short is not tried again.
+    /// have happened. A reset that was cut short may be done again, since nobody uses the GPU then: what
+    /// a restart of the agent left half done is no fault of the hardware. After the second time it is
+    /// given up: it may be what ends the agent.
     pub(crate) fn open(dir: Option<PathBuf>, boot: &str) -> Acts {
         let known = dir.as_ref().and_then(|d| RunDir(d.clone()).read(FILE));
         let mut acts = Acts { dir, known: known.unwrap_or_default() };
         acts.complete_restarts(boot);
-        let cut: Vec<u64> = acts
-            .known
-            .iter()
-            .filter(|(_, e)| e.end.is_none() && !restarts(&e.act))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in cut {
-            acts.ended(id, Err("the agent was restarted during it".into()));
+        let mut given_up = Vec::new();
+        for (id, e) in acts.known.iter_mut().filter(|(_, e)| e.end.is_none() && !restarts(&e.act)) {
+            e.cut_short = true;
+            if e.tries >= TRIES {
+                given_up.push(*id);
+            }
+        }
+        for id in given_up {
+            acts.ended(id, Err(format!("the agent was restarted during it {TRIES} times")));
         }
         acts
     }
 
-    /// Takes an act in. True when it is to be carried out: it is new, or a restart that has not
-    /// happened and can be asked for again without harm.
+    /// Takes an act in. True when it is to be carried out: it is new, a reset that was cut short, or
+    /// a restart that has not happened and can be asked for again without harm.
     pub(crate) fn begin(&mut self, id: u64, act: &Act, boot: &str) -> bool {
         if let Some(known) = self.known.get_mut(&id) {
             known.told = false;
+            if known.end.is_none() && std::mem::take(&mut known.cut_short) {
+                known.tries = known.tries.saturating_add(1);
+                self.save();
+                return true;
+            }
             return known.end.is_none() && restarts(&known.act) && known.boot == boot;
         }
         while self.known.len() >= MOST {
@@ -70,7 +86,14 @@ impl Acts {
             _ => None,
         };
         let new = already.is_none();
-        let entry = Entry { act: act.clone(), boot: boot.to_owned(), end: already, told: false };
+        let entry = Entry {
+            act: act.clone(),
+            boot: boot.to_owned(),
+            tries: 1,
+            end: already,
+            cut_short: false,
+            told: false,
+        };
         self.known.insert(id, entry);
         self.save();
         new
@@ -183,9 +206,24 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_that_was_cut_short_has_failed_and_is_not_tried_again() {
+    fn a_reset_that_was_cut_short_is_done_again_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = Some(dir.path().to_path_buf());
+        assert!(Acts::open(path.clone(), "a").begin(1, &reset(), "a"));
+        let mut acts = Acts::open(path.clone(), "a");
+        assert!(take_acted(&mut acts).is_empty(), "nothing is known of it yet");
+        assert!(acts.begin(1, &reset(), "a"), "it is done again");
+        assert!(!acts.begin(1, &reset(), "a"), "it is under way");
+        acts.ended(1, Ok("done".into()));
+        assert_eq!(take_acted(&mut acts), [(1, true)]);
+        assert!(!Acts::open(path, "a").begin(1, &reset(), "a"), "it was done");
+    }
+
+    #[test]
+    fn a_reset_that_is_cut_short_twice_has_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Some(dir.path().to_path_buf());
+        assert!(Acts::open(path.clone(), "a").begin(1, &reset(), "a"));
         assert!(Acts::open(path.clone(), "a").begin(1, &reset(), "a"));
         let mut acts = Acts::open(path, "a");
         assert!(!acts.begin(1, &reset(), "a"));

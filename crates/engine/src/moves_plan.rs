@@ -45,12 +45,9 @@ pub(crate) fn moves_plan(state: &State, event: &Event) -> bool {
         // What is pending counts as what is up: both hold the same for as long.
         Event::SlotStarted { .. } => false,
 
-        // Its limit counts from here on, so that it leaves later than was reckoned with; and one
-        // whose ranks are up can be given notice of a window.
-        Event::AttemptStarted { key, deadline } => {
-            let in_window = !state.reservations.is_empty();
-            deadline.is_some() || in_window || !goes_on(state, key.job)
-        }
+        // Its limit counts from here on, and so does the time after which it may be stopped, moved or
+        // made larger.
+        Event::AttemptStarted { .. } => true,
 
         // What is noted of an attempt that holds what it held.
         Event::PreflightSet(p) => !goes_on(state, p.key.job),

@@ -94,23 +94,22 @@ impl Engine {
         }
     }
 
-    /// An operator took back what was done for one GPU. That says nothing of the node's other GPUs:
-    /// what was found there and not acted on gets its own remediation, and what was denied keeps the
-    /// node out as before.
-    pub(super) fn settle_other_gpus(&mut self, undone: &Remediation) {
-        let other = |f: &&Arc<Finding>| {
-            let gpu = f.seen.entity.gpu();
-            f.seen.severity == Severity::Critical && gpu.is_some() && gpu != undone.gpu
-        };
-        let others: Vec<Arc<Finding>> =
-            self.state.health.open_on(&undone.node).filter(other).cloned().collect();
-        let ids: Vec<u64> = others.iter().map(|f| f.id).collect();
+    /// An operator denied or took back what was for one GPU. That says nothing of the node's other
+    /// GPUs: what was found there and has no remediation, because this one covered it, gets its own.
+    pub(super) fn consider_other_gpus(&mut self, decided: &Remediation) {
+        let ids: Vec<u64> = self.critical_on_other_gpus(decided).map(|f| f.id).collect();
         self.reconsider_findings(&ids);
+    }
+
+    /// An operator took back what was done for one GPU: what was denied of another keeps the node
+    /// out as before.
+    pub(super) fn settle_other_gpus(&mut self, undone: &Remediation) {
+        self.consider_other_gpus(undone);
         let denied = |f: &&Arc<Finding>| {
             let last = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
             last.is_some_and(|r| r.outcome == Some(RemediationOutcome::Denied))
         };
-        let Some(f) = others.iter().find(denied) else { return };
+        let Some(f) = self.critical_on_other_gpus(undone).find(denied).cloned() else { return };
         let ready = self.state.nodes.get(&undone.node).is_some_and(|n| n.stage == Stage::Ready);
         if !ready || self.is_taken(&undone.node) {
             return;
@@ -123,6 +122,15 @@ impl Engine {
             by_operator: true,
         };
         self.emit(None, event);
+    }
+
+    /// Critical findings of the same node on other GPUs than a remediation is for.
+    fn critical_on_other_gpus(&self, r: &Remediation) -> impl Iterator<Item = &Arc<Finding>> {
+        let own = r.gpu;
+        self.state.health.open_on(&r.node).filter(move |f| {
+            let gpu = f.seen.entity.gpu();
+            f.seen.severity == Severity::Critical && gpu.is_some() && gpu != own
+        })
     }
 
     /// A node passed a test that a person asked for. Where its remediation was denied, nothing else
@@ -161,11 +169,13 @@ impl Engine {
     }
 
     /// Too many nodes were found at once to be believed: those among them that only take no new
-    /// work take some again, where no other node fits.
+    /// work take some again, where no other node fits. A node whose remediation an operator denied
+    /// stays as it is: nothing waits there that would keep other work away.
     pub(super) fn resume_in_storm(&mut self, nodes: &BTreeSet<NodeName>) {
         for node in nodes {
             let n = self.state.nodes.get(node).cloned();
-            if let Some(n) = n.filter(|n| self.state.health.is_stopped(n)) {
+            let waits = self.state.health.waits_on(node);
+            if let Some(n) = n.filter(|n| waits && self.state.health.is_stopped(n)) {
                 self.ready_again(&n, "found in a storm: findings not acted on", false);
             }
         }

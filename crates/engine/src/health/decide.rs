@@ -52,6 +52,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             let why = with_reason(&by, reason);
             e.end_remediation(*id, RemediationOutcome::Denied, &why, true);
             e.settle_denied(&r, &why);
+            e.consider_other_gpus(&r);
         }
         Command::UndoRemediation { id, reason } => {
             let r = live(e, *id)?;

@@ -325,6 +325,9 @@ impl Engine {
                     Some(check) => format!("{why}: {check}"),
                     None => why,
                 };
+                if self.another_gpu_failed(r, n, &why) {
+                    return true;
+                }
                 self.end_remediation(r.id, RemediationOutcome::Escalated, &why, false);
                 // Whatever was suspected before, now it is proven.
                 if r.step == RemediationStep::Testing && r.action == Action::Drain {
@@ -334,6 +337,25 @@ impl Engine {
                 }
             }
         }
+        true
+    }
+
+    /// The test after a remediation of one GPU failed at another GPU only, of which something
+    /// critical was found: that one gets its own first step, and the part that passed is not
+    /// escalated.
+    fn another_gpu_failed(&mut self, r: &Remediation, n: &Node, why: &str) -> bool {
+        let test = n.qualified.as_ref().filter(|_| r.step == RemediationStep::Testing);
+        let Some((failed, own)) = test.and_then(|q| q.report.failed_gpu()).zip(r.gpu) else {
+            return false;
+        };
+        let of_it = |f: &&Arc<Finding>| {
+            f.seen.entity.gpu() == Some(failed) && f.seen.severity == Severity::Critical
+        };
+        let open = self.state.health.open_on(&r.node).find(of_it).cloned();
+        let Some(f) = open.filter(|f| failed != own && !self.explained(f)) else { return false };
+        let why = format!("GPU {own} passed its test, another did not: {why}");
+        self.end_remediation(r.id, RemediationOutcome::Resolved, &why, false);
+        self.choose_remediation(&f);
         true
     }
 

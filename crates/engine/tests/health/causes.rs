@@ -35,12 +35,12 @@ fn a_lost_leaf_is_one_incident_and_its_nodes_are_left_alone() {
     assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
 }
 
-/// A job under which nodes lose a GPU one after another, so often.
-fn nodes_die_under_a_job_times(w: &mut TestSite, times: usize) -> JobId {
+/// A job under which nodes lose a GPU one after another, three times.
+fn nodes_die_under_a_job(w: &mut TestSite) -> JobId {
     let mut spec = gang(1, 8);
     spec.retries.infrastructure = 20;
     let job = w.run(spec);
-    for _ in 0..times {
+    for _ in 0..3 {
         w.pass(Span::mins(2));
         let n = w.nodes_of(job)[0].clone();
         let mut f = fault("xid-79", 0);
@@ -59,10 +59,6 @@ fn nodes_die_under_a_job_times(w: &mut TestSite, times: usize) -> JobId {
     job
 }
 
-fn nodes_die_under_a_job(w: &mut TestSite) -> JobId {
-    nodes_die_under_a_job_times(w, 3)
-}
-
 fn is_suspected(w: &TestSite, job: JobId) -> (bool, bool) {
     let held = w.job(job).held.as_ref().is_some_and(|h| h.by == HeldBy::Suspicion);
     (held, w.engine.state().health.open_of(&Entity::Job(job), "node-killer").is_some())
@@ -79,20 +75,26 @@ fn a_job_under_which_nodes_die_one_after_another_is_held() {
 
 #[test]
 fn holding_a_job_heals_no_gpu_that_failed_under_it() {
-    let mut w = able(16);
-    let job = nodes_die_under_a_job_times(&mut w, 2);
-    // Nothing is begun, so what is proposed for the third can still be taken back.
+    let mut w = able(64);
+    let job = w.run(gang(3, 8));
+    // Nothing is begun, so what is proposed can still be taken back.
     w.ok(Command::StopAutomation { reason: "practice".into() });
-    w.pass(Span::mins(2));
-    let n = w.nodes_of(job)[0].clone();
-    let mut f = fault("xid-79", 0);
-    f.at = w.now;
-    report_fault(&mut w, &n, f);
-    w.sleep(Span::mins(1));
-    assert!(is_suspected(&w, job).1, "the job is suspected");
-    let r = remediation(&w, &n).expect("its GPU is gone, whatever made it so");
-    assert_eq!(r.step, RemediationStep::Proposed);
-    assert!(w.engine.state().allocation_blocker(of(&w, &n)).is_some(), "new work avoids it");
+    let nodes = w.nodes_of(job);
+    for n in &nodes {
+        w.pass(Span::mins(2));
+        let mut f = fault("xid-79", 0);
+        f.at = w.now;
+        report_fault(&mut w, n, f);
+    }
+    w.sleep(Span::secs(10));
+    let incident = |i: &Arc<Incident>| i.kind == "node-killer" && i.cause == Entity::Job(job);
+    let all: Vec<_> = w.engine.state().health.open_incidents().cloned().collect();
+    assert!(all.iter().any(incident), "{all:#?}");
+    for n in &nodes {
+        let r = remediation(&w, n).expect("its GPU is gone, whatever made it so");
+        assert_eq!(r.step, RemediationStep::Proposed);
+        assert!(w.engine.state().allocation_blocker(of(&w, n)).is_some(), "new work avoids it");
+    }
     assert_eq!(crate::common::replay(&w.log).digest(), w.engine.state().digest());
 }
 

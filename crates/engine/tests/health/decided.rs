@@ -192,3 +192,59 @@ fn what_an_undone_remediation_covered_of_another_gpu_gets_its_own() {
     assert_ne!(of(&w, &n).stage, Stage::Ready, "no new work goes there");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
+
+#[test]
+fn denying_what_was_for_one_gpu_leaves_no_other_gpu_without_a_remediation() {
+    let mut w = able(16);
+    let n = node(1);
+    xid79(&mut w, &n);
+    another_gpu(&mut w, &n);
+    let first = remediation(&w, &n).unwrap();
+    w.ok(Command::DenyRemediation { id: first.id, reason: "vendor is coming".into() });
+    let next = remediation(&w, &n).expect("the other GPU is looked after");
+    assert_ne!(next.gpu, first.gpu);
+    assert_ne!(of(&w, &n).stage, Stage::Ready);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_storm_gives_no_work_to_a_node_whose_remediation_was_denied() {
+    let mut w = able(16);
+    let n = node(8);
+    for i in [0, 4, 8] {
+        xid79(&mut w, &node(i));
+    }
+    deny(&mut w, &n);
+    assert_eq!(of(&w, &n).stage, Stage::Suspect);
+    for i in [12, 13, 14] {
+        xid79(&mut w, &node(i));
+    }
+    assert!(w.engine.state().health.automation.stopped.is_some(), "it stopped itself");
+    assert_eq!(of(&w, &n).stage, Stage::Suspect, "{}", of(&w, &n).stage_why);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_test_that_fails_at_another_gpu_escalates_nothing_of_the_one_that_was_reset() {
+    let mut w = able(16);
+    let n = node(1);
+    for gpu in [2, 3] {
+        see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), gpu), Severity::Critical);
+    }
+    w.sleep(Span::secs(5));
+    let first = remediation(&w, &n).unwrap();
+    assert_eq!((first.action, first.gpu), (Action::ResetGpu, Some(2)));
+    w.ok(Command::ApproveRemediation { id: first.id });
+    let reset = acts(&w, &n).into_iter().find(|(_, what)| *what == "reset_gpu").unwrap().0;
+    w.ok(Command::ActDone { id: reset, ok: true, message: "reset".into() });
+    w.sleep(Span::secs(5));
+    // It fails at GPU 3 alone, which nobody has reset.
+    tested(&mut w, &n, Outcome::Failed);
+    w.sleep(Span::secs(5));
+    let ended = w.engine.state().health.remediations[&first.id].clone();
+    assert_eq!(ended.outcome, Some(RemediationOutcome::Resolved), "{ended:?}");
+    let next = remediation(&w, &n).expect("the other GPU is next");
+    assert_eq!((next.action, next.gpu), (Action::ResetGpu, Some(3)), "{next:?}");
+    assert_ne!(of(&w, &n).stage, Stage::Ready);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
