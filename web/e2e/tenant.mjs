@@ -93,7 +93,9 @@ export async function walkTenant({ chromium, check, must, until }) {
     await panel('Waiting')
       .locator('.item')
       .filter({ hasText: 'walk-large' })
-      .getByText(/Starts (between|at the latest)|Expected to start|No start can be estimated|cannot start as it is/)
+      .getByText(
+        /Starts (between|at the latest)|Expected to start|No start can be estimated|cannot start as it is/,
+      )
       .waitFor();
     await mine('POST', `/v1/jobs/${large.id}/cancel`);
     const over = panel('Ended lately').locator('.item').filter({ hasText: 'walk-large' });
