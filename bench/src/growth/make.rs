@@ -86,11 +86,11 @@ pub(super) fn log(data_dir: &Path, size: Size) -> Result<Made> {
     let mut site = Site::new(wall_clock()? - length)?;
     site.join()?;
     log.write(&mut site.engine, Vec::new())?;
-    let mut told = Instant::now();
+    let mut shown = Instant::now();
     for n in 0..size.rounds() {
         site.round(&mut log, n, size.after(n + 1))?;
-        if told.elapsed() > Duration::from_secs(10) {
-            told = Instant::now();
+        if shown.elapsed() > Duration::from_secs(10) {
+            shown = Instant::now();
             let records = site.engine.seq().0;
             eprintln!("  {records} of {} records are made", size.records);
         }
