@@ -7,6 +7,7 @@ mod alike;
 mod backfill;
 mod forecast;
 mod forecast_explain;
+mod growth;
 mod health;
 mod history;
 mod http;
@@ -51,8 +52,8 @@ struct Options {
     /// With --save: the directory to write to, where there is no repository.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Simulated nodes (agents: 10,000 unless given, a tenth of it with --quick; slurm and
-    /// scheduler: this size alone instead of all).
+    /// Simulated nodes (agents: 10,000 unless given, a tenth of it with --quick, `--nodes 18000` for
+    /// 144,000 GPUs; slurm and scheduler: this size alone instead of all).
     #[arg(long)]
     nodes: Option<u32>,
     /// Measure only this side.
@@ -95,6 +96,10 @@ struct Options {
     /// pressure: only these parts of the load.
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = pressure::PARTS)]
     parts: Vec<String>,
+    /// growth: records of the log (10,000,000 unless given, 200,000 with --quick), and a tenth as many
+    /// jobs.
+    #[arg(long)]
+    records: Option<u64>,
     /// Where data directories are made: the disk matters.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
@@ -137,6 +142,7 @@ fn run(options: &Options) -> Result<()> {
         "history" => history::run(options)?,
         "ui" => ui::run(options)?,
         "pressure" => pressure::run(options)?,
+        "growth" => growth::run(options)?,
         other => {
             bail!(
                 "there is no benchmark {other:?}; there are:\n{}",

@@ -32,6 +32,10 @@ pub const BENCHMARKS: &[(&str, &str)] = &[
         "metrics over time of 100,000 GPUs: cores, bytes, answers, compared with VictoriaMetrics",
     ),
     ("pressure", "a tenant's submits and the probes while others take all that they can get"),
+    (
+        "growth",
+        "a server with a log of 10,000,000 records: its start, memory, pages, submits, bytes on disk",
+    ),
     ("build", "the first build of a fresh clone, unit by unit; with --ci all that must pass"),
 ];
 

@@ -73,6 +73,7 @@ const MEASURED: &[(&str, &[&[&str]])] = &[
     ("health", &[CORE, SERVER, &["bench/faultgen/src", "bench/src/health"]]),
     ("history", &[&["crates/history/src", "bench/src/history"]]),
     ("pressure", &[CORE, SERVER, &["bench/src/pressure"]]),
+    ("growth", &[CORE, SERVER, &["crates/simnode/src", "bench/src/growth"]]),
     ("build", &[&["Cargo.lock", "crates", "xtask/src/bench_build.rs"]]),
 ];
 

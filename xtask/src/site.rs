@@ -31,10 +31,22 @@ impl Site {
         args: &[&str],
         envs: &[(&str, &str)],
     ) -> Result<Site> {
+        let mut site = Site::prepared(binary, parent, args, envs)?;
+        site.start_again()?;
+        Ok(site)
+    }
+
+    /// The same without a start: its data directory can be filled first. [`Site::start_again`] starts it.
+    pub fn prepared(
+        binary: &Path,
+        parent: &Path,
+        args: &[&str],
+        envs: &[(&str, &str)],
+    ) -> Result<Site> {
         if !binary.is_file() {
             bail!("{} is not there: build it first", binary.display());
         }
-        let mut site = Site {
+        Ok(Site {
             daemon: None,
             dir: TempDir::in_dir(parent, "site")?,
             binary: binary.into(),
@@ -43,9 +55,7 @@ impl Site {
             port: free_port()?,
             link_port: free_port()?,
             token: String::new(),
-        };
-        site.start_again()?;
-        Ok(site)
+        })
     }
 
     /// Starts the server on the same data and the same port, and waits until it serves.
