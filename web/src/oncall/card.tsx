@@ -8,6 +8,7 @@ import {
   type Alert,
   breakerWords,
   type Cause,
+  endedWords,
   informs,
   type Pending,
   pendingOf,
@@ -86,13 +87,15 @@ function Remediation({ of: c }: { of: Cause }) {
   );
 }
 
-/** Jobs and projects that a cause affects. */
-function Affected({ of: c, ended = [] }: { of: Cause; ended?: string[] }) {
+/** Jobs and projects that a cause affects, and attempts that it has ended. */
+function Affected({ of: c }: { of: Cause }) {
+  const { project } = useRights();
   const rest = c.jobs_affected - Math.min(c.jobs.length, JOBS);
+  const ended = endedWords(c, project !== null, JOBS);
   return (
     <p>
       {c.jobs_affected === 0 ? (
-        ended.length === 0 && <span className="dim">No job is affected.</span>
+        !ended && <span className="dim">No job is affected.</span>
       ) : (
         <>
           Affected jobs:{' '}
@@ -107,11 +110,10 @@ function Affected({ of: c, ended = [] }: { of: Cause; ended?: string[] }) {
             {' '}
             of {c.projects.length === 1 ? 'project' : 'projects'} {c.projects.join(', ')}
           </span>
+          {ended && '. '}
         </>
       )}
-      {ended.length > 0 && ` It ended ${ended.slice(0, JOBS).join(', ')}`}
-      {ended.length > JOBS && ` and ${count(ended.length - JOBS, 'more attempt')}`}
-      {ended.length > 0 && (c.jobs_affected === 0 ? '. No job is affected now.' : '.')}
+      {ended}
     </p>
   );
 }
@@ -346,7 +348,6 @@ export function CauseCard({
   chosen,
   choose,
   all,
-  ended,
 }: {
   cause: Cause;
   /** Chosen for approval together with others. */
@@ -354,8 +355,6 @@ export function CauseCard({
   choose: (yes: boolean) => void;
   /** What is pending approval on the whole page. */
   all: Pending[];
-  /** Attempts that it has ended. */
-  ended?: string[];
 }) {
   const { operates } = useRights();
   const heading = useId();
@@ -381,7 +380,7 @@ export function CauseCard({
       {c.title && c.alerts.length === 0 && c.incidents.length > 0 && <p>{tidy(c.summary)}</p>}
       <Remediation of={c} />
       <Breakers of={c} />
-      <Affected of={c} ended={ended} />
+      <Affected of={c} />
       {(c.alerts.length > 0 || c.incidents.length > 0) && (
         <ul className="plain">
           {c.incidents.map((i) => (

@@ -55,13 +55,10 @@ export function Causes({
   causes,
   total,
   order = 'worst first',
-  ended,
 }: {
   causes: Cause[];
   total: number;
   order?: string;
-  /** Attempts that a cause has ended, where that is known. */
-  ended?: (cause: Cause) => string[];
 }) {
   const { whole, project, operates } = useRights();
   const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
@@ -93,7 +90,6 @@ export function Causes({
             chosen={chosen.has(c.id) && c.pending.length > 0}
             choose={(yes) => one(c.id, yes)}
             all={all}
-            ended={ended?.(c)}
           />
         ))
       )}

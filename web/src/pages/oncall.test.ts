@@ -183,6 +183,18 @@ test('one card says everything about a cause, and has one primary action', () =>
   expect(text).not.toContain('Approve selected');
 });
 
+test('a cause that ended an attempt says so to everybody, also when its job runs again', () => {
+  const over = { ...cause, jobs: [], jobs_affected: 0, projects: [], ended_attempts: ['2050.1', '42_3.2'] };
+  const ended = 'It ended attempt 1 of job 2050, attempt 2 of job 42_3. No job is affected now.';
+  expect(show(operator, [over])).toContain(ended);
+  expect(show(operator, [over])).not.toContain('No job is affected.');
+  expect(show(tenant, [over])).toContain('It ended attempt 1 of your job 2050, attempt 2 of your job 42_3.');
+  const waits = show(operator, [{ ...cause, ended_attempts: ['7.1'] }]);
+  expect(waits).toContain('It ended attempt 1 of job 7.</p>');
+  const none = { ...over, ended_attempts: [] };
+  expect(show(operator, [none])).toContain('No job is affected.');
+});
+
 test('a viewer is offered nothing that would be refused, and the runbook stands out', () => {
   const text = show(viewer, [cause]);
   for (const action of ['>Approve<', '>Silence<', '>Stop<', 'type="checkbox"', 'More actions'])
