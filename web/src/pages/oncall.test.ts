@@ -149,6 +149,8 @@ test('a tenant is shown what is about their project, and that the rest is not sh
   const text = show(tenant, [], { ...health, automation: null });
   for (const clear of ['Nothing is open<', 'No GPU is at', 'All closed', 'to approve<', 'nodes out'])
     expect(text).not.toContain(clear);
+  // Pages about nodes are not shown to them: no count of pages is better than a wrong one.
+  expect(text).not.toContain('paging alert');
   expect(text).toContain('Nothing is open about jobs of team-a');
   expect(text).toContain('jobs of team-a affected');
   expect(text).toContain('No job of team-a is queued');
@@ -205,12 +207,12 @@ test('a viewer is offered nothing that would be refused, and the runbook stands 
 test('the strip counts, in place of a sentence', () => {
   const text = show(operator, [cause, { ...cause, id: 'node:n2', pending: [], alerts: [] }]);
   const tile = (words: string) => new RegExp(`<b>([^<]*)</b><span>${words}</span>`).exec(text)?.[1];
-  expect(tile('paging alerts')).toBe('1');
+  expect(tile('paging alert')).toBe('1');
   expect(tile('to approve')).toBe('1');
   expect(tile('delayed')).toBeUndefined();
   expect(tile('open incidents')).toBe('0');
   expect(tile('nodes out')).toBe('2');
-  expect(tile('jobs affected')).toBe('1');
+  expect(tile('job affected')).toBe('1');
 });
 
 test('the strip counts what a limit delays apart from what somebody has to approve', () => {
@@ -312,7 +314,7 @@ test('a stale page says from when it is, and nothing on it can be pressed that c
 
 test('until it is known who asks, nobody is told that nothing is open', () => {
   const text = show(undefined);
-  for (const clear of ['Nothing is open', 'All closed', 'Not shown', 'paging alerts'])
+  for (const clear of ['Nothing is open', 'All closed', 'Not shown', 'paging alert'])
     expect(text).not.toContain(clear);
 });
 
