@@ -6722,7 +6722,7 @@ export interface components {
             outcome?: components["schemas"]["RemediationOutcome"] | null;
             /** @description Since when it is in this state. */
             since: components["schemas"]["Timestamp"];
-            /** @description Its current step, in words: `waits for approval`, or how it ended. */
+            /** @description Its current step, in words: `pending approval`, `delayed`, or how it ended. */
             state: string;
             /** @description Its current step. */
             step: components["schemas"]["RemediationStep"];

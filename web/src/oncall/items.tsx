@@ -11,7 +11,6 @@ import { useApprove } from './actions';
 import { type Pending, type Remediation, where } from './causes';
 
 const STEPS: Record<string, string> = {
-  proposed: 'on hold: a limit or the policy',
   moving: 'work is leaving',
   approval: 'pending approval',
   acting: 'in progress',
@@ -36,9 +35,11 @@ const ENDS: Partial<Record<Remediation['step'], [ahead: string, past: string]>> 
 /** A remediation that only watches needs nobody. */
 const watches = (r: Remediation) => r.action === 'watch' && r.step === 'proposed';
 
-/** The step of a remediation in words. */
+/** The step of a remediation in words: the same two, wherever one is shown that was not begun. */
 export function stepWords(r: Remediation): string {
-  return watches(r) ? 'watched' : (STEPS[r.step] ?? r.step);
+  if (watches(r)) return 'watched';
+  if (r.delayed) return 'delayed';
+  return isPending(r) ? 'pending approval' : (STEPS[r.step] ?? r.step);
 }
 
 /** Why it is at this step; nothing where that says again that it is pending approval, and of what. */

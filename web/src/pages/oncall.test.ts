@@ -221,10 +221,20 @@ test('the strip counts what a limit delays apart from what somebody has to appro
   expect(text).toContain('<b>1</b><span>delayed</span>');
 });
 
+test('a remediation that was not begun is pending approval or delayed, and nothing else', () => {
+  const at = (more: object) => show(operator, [{ ...cause, remediations: [{ ...remediation, ...more }] }]);
+  expect(at({ step: 'proposed', delayed: true })).toContain('>delayed</span> reset the GPU');
+  expect(at({ step: 'proposed' })).toContain('>pending approval</span> reset the GPU');
+  expect(at({ step: 'approval' })).toContain('>pending approval</span> reset the GPU');
+  for (const more of [{ delayed: true }, {}])
+    expect(at({ ...more, step: 'proposed' })).not.toMatch(/on hold|proposed/);
+});
+
 test('several causes can be approved at once', () => {
   const other = { ...cause, id: 'node:n2', remediations: [{ ...remediation, id: '6' }], pending: ['6'] };
   const text = show(operator, [cause, other]);
-  expect(text).toContain('0 of 2 remediations selected');
+  expect(text).toContain('0 remediations selected of 2 to approve');
+  expect(text).toContain('>Select all to approve<');
   expect(text.match(/type="checkbox"/g)).toHaveLength(2);
 });
 
