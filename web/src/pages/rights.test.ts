@@ -392,6 +392,11 @@ test('of a node that serves nothing is given as wrong', async () => {
   expect(why({ state: 'suspect', stage_why: 'XID 79', cordon: 'swap' } as never)).toBe('XID 79');
 });
 
+test('a budget that was used is not shown as whole', async () => {
+  const { leftWords } = await import('./slo-parts');
+  expect([1, 0.9999, 0.995, 0.29, 0].map(leftWords)).toEqual(['100 %', '99 %', '99 %', '29 %', '0 %']);
+});
+
 test('an objective that is not met says why budget is left', async () => {
   const { belowWords } = await import('./slo-parts');
   const slo = { state: 'below_target', counted_for: '7d', window: '28d', budget_left: 0.77 } as never;

@@ -8,7 +8,7 @@ import { useAsked } from '../ui/asked';
 import { Page } from '../ui/page';
 import { Ago, brief, count, Empty, Fact, Loaded, NotShown, Panel, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
-import { Alerts, Budget, NoObjectives, reached, sloTone } from './slo-parts';
+import { Alerts, Budget, leftWords, NoObjectives, reached, sloTone } from './slo-parts';
 
 type Slo = Schemas['Slo'];
 
@@ -145,7 +145,7 @@ function One({ name }: { name: string }) {
                   at={at}
                   height={130}
                   most={1}
-                  say={(v) => `${Math.round(v * 100)} %`}
+                  say={leftWords}
                   lines={[
                     {
                       label: 'budget left',
