@@ -28,6 +28,7 @@ import {
 } from '../ui/parts';
 import { num, Table } from '../ui/table';
 import { useTheme } from '../ui/theme';
+import { momentWord } from '../ui/zone';
 import { drainable, gpusWords, isCordoned, servesWords, standing } from '../words';
 import { entryWords, kindWord } from './incident-words';
 import { FindingItem, RemediationItem, WORST } from './oncall';
@@ -164,6 +165,7 @@ function Shown({ node: n }: { node: Node }) {
                     )}
                   </Fact>
                 )}
+                {n.probation && <Fact word="probation until">{momentWord(n.probation)}</Fact>}
                 <Fact word="joined">
                   <Ago at={n.enrolled_at} />
                 </Fact>

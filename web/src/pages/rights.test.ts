@@ -389,6 +389,8 @@ test('of a node that serves nothing is given as wrong', async () => {
   const { why } = await import('./nodes');
   const back = { state: 'ready', stage_why: 'passed its test after a reboot (gpu-off-bus)' } as never;
   expect(why(back)).toBe('');
+  const watched = { ...(back as object), probation: '2030-01-31T12:00:00Z' } as never;
+  expect(why(watched)).toMatch(/^probation until \d+ \w+ \d\d:\d\d$/);
   expect(why({ state: 'suspect', stage_why: 'XID 79', cordon: 'swap' } as never)).toBe('XID 79');
 });
 
