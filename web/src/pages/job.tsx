@@ -63,7 +63,14 @@ function Shown({ job: j }: { job: Job }) {
           {j.attempt && <JobRanks id={j.id} />}
           <Attempts job={j} />
           {(j.attempt || j.past.length > 0) && <JobHistory job={j} />}
-          <JobLog key={j.id} id={j.id} over={ended(j)} attempts={j.attempts} ranks={ranksOf(j)} />
+          <JobLog
+            key={j.id}
+            id={j.id}
+            over={ended(j)}
+            attempts={j.attempts}
+            ranks={ranksOf(j)}
+            simulated={!!j.spec.simulate}
+          />
         </div>
         <div>
           <Panel title="Job" weight="quiet">

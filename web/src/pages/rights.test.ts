@@ -385,6 +385,12 @@ test('draining a node names the jobs on it', () => {
   expect(drainWords(ten)).toContain('and 2 more jobs hold');
 });
 
+test('only a simulated job is said to print nothing', () => {
+  const of = (more: object) => show(JobPage, operator, [[['jobs', 'one', '7'], { ...job, ...more }]]);
+  expect(of({})).not.toContain('prints nothing');
+  expect(of({ spec: { simulate: { run: '1h' } } })).toContain('A simulated job prints nothing.');
+});
+
 test('of a node that serves nothing is given as wrong', async () => {
   const { why } = await import('./nodes');
   const back = { state: 'ready', stage_why: 'passed its test after a reboot (gpu-off-bus)' } as never;
