@@ -37,7 +37,7 @@ const { ExecutivePage } = await import('./executive');
 const { drainWords, NodePage } = await import('./node');
 const { NodesPage } = await import('./nodes');
 const { RunbookPage, RunbookRunPage, RunbooksPage } = await import('./runbooks');
-const { JobPage, Times } = await import('./job');
+const { JobPage, recoveryWords, Times } = await import('./job');
 const { momentWord } = await import('../ui/zone');
 
 type Me = Schemas['WhoAmI'];
@@ -383,6 +383,12 @@ test('draining a node names the jobs on it', () => {
   );
   const ten = Array.from({ length: 10 }, (_, i) => ({ ...one, id: String(i) }));
   expect(drainWords(ten)).toContain('and 2 more jobs hold');
+});
+
+test('a recovery has a length when the job works again', () => {
+  expect(recoveryWords({ total_ms: 2000 }, false)).toBe('not yet');
+  expect(recoveryWords({ total_ms: 2000 }, true)).toBe('not completed');
+  expect(recoveryWords({ total_ms: 2000, working_at: '2030-01-31T00:00:00Z' }, false)).toBe('2 s');
 });
 
 test('only a simulated job is said to print nothing', () => {
