@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import { useId } from 'react';
 import { useRights } from '../rights';
 import { JobLink, NodeLink } from '../ui/links';
-import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
+import { Ago, count, For, State, type Tone, tidy, Word } from '../ui/parts';
 import { assignments, useAlertActions, useApprove, useIncidentActions } from './actions';
 import {
   type Alert,
@@ -17,7 +17,16 @@ import {
   runbookSearch,
   where,
 } from './causes';
-import { isPending, stepWords, Until, undoWord, useRemediationActions, whyWords } from './items';
+import {
+  DENY_TITLE,
+  isPending,
+  stepWords,
+  Until,
+  undoTitle,
+  undoWord,
+  useRemediationActions,
+  whyWords,
+} from './items';
 
 /** So many of each are listed on a card; the rest is counted. */
 const SHOWN = 4;
@@ -75,7 +84,7 @@ function Remediation({ of: c }: { of: Cause }) {
             {where(r)}
           </Link>{' '}
           <span className="dim">
-            (remediation step {r.step_index + 1}, since <Ago at={r.since} />
+            (remediation step {r.step_index + 1}, <For at={r.since} />
             {r.approved && `, approved by ${r.approved.replace(/^user:/, '')}`})
           </span>
           {whyWords(r) && `: ${whyWords(r)}`}
@@ -274,11 +283,21 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
         {listed.map((r) => (
           <span key={r.id} className="actions">
             {isPending(r) && (
-              <button type="button" disabled={off} onClick={() => void remediations.deny(r)}>
+              <button
+                type="button"
+                title={DENY_TITLE}
+                disabled={off}
+                onClick={() => void remediations.deny(r)}
+              >
                 Deny on {where(r)}
               </button>
             )}
-            <button type="button" disabled={off} onClick={() => void remediations.undo(r)}>
+            <button
+              type="button"
+              title={undoTitle(r)}
+              disabled={off}
+              onClick={() => void remediations.undo(r)}
+            >
               {undoWord(r)} on {where(r)}
             </button>
           </span>

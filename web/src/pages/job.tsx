@@ -258,7 +258,10 @@ function Attempts({ job: j }: { job: Job }) {
 }
 
 /** How long a recovery took: known when the job works again, as its first step says. */
-export function recoveryWords(r: Pick<Schemas['Recovery'], 'working_at' | 'total_ms'>, over: boolean): string {
+export function recoveryWords(
+  r: Pick<Schemas['Recovery'], 'working_at' | 'total_ms'>,
+  over: boolean,
+): string {
   if (r.working_at) return span(r.total_ms);
   return over ? 'not completed' : 'not yet';
 }

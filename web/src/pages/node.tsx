@@ -19,6 +19,7 @@ import {
   count,
   Empty,
   Fact,
+  For,
   Loaded,
   NodeState,
   NotShown,
@@ -61,8 +62,8 @@ function Shown({ node: n }: { node: Node }) {
           {why}
           {n.stage_since && (
             <>
-              {why ? ', ' : 'since '}
-              <Ago at={n.stage_since} />
+              {why && ', '}
+              {why ? <Ago at={n.stage_since} /> : <For at={n.stage_since} />}
             </>
           )}
         </span>

@@ -169,7 +169,7 @@ test('one card says everything about a cause, and has one primary action', () =>
     'pending approval',
     'reset the GPU',
     'the policy asks for approval',
-    '(remediation step 1, since',
+    '(remediation step 1, <time',
     'Affected jobs: ',
     '7 train',
     'of project team-a',
@@ -228,6 +228,17 @@ test('a remediation that was not begun is pending approval or delayed, and nothi
   expect(at({ step: 'approval' })).toContain('>pending approval</span> reset the GPU');
   for (const more of [{ delayed: true }, {}])
     expect(at({ ...more, step: 'proposed' })).not.toMatch(/on hold|proposed/);
+});
+
+test('a site where somebody has to act now is critical', () => {
+  const text = show(operator, [cause], { ...health, state: 'bad', reasons: ['1 page is not acknowledged'] });
+  expect(text).toContain('title="1 page is not acknowledged">critical<');
+});
+
+test('the buttons that refuse a remediation say what each does', () => {
+  const text = show(operator, [cause]);
+  expect(text).toMatch(/title="It is not done\.[^"]*"[^>]*>Deny on n1 GPU 3</);
+  expect(text).toMatch(/title="It is taken back before anything was done[^"]*"[^>]*>Withdraw on n1 GPU 3</);
 });
 
 test('several causes can be approved at once', () => {

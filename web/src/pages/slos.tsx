@@ -6,7 +6,7 @@ import { receivers, silences, slo, slos } from '../queries';
 import { useRights } from '../rights';
 import { useAsked } from '../ui/asked';
 import { Page } from '../ui/page';
-import { Ago, brief, count, Empty, Fact, Loaded, NotShown, Panel, Word } from '../ui/parts';
+import { Ago, brief, count, Empty, Fact, For, Loaded, NotShown, Panel, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { Alerts, Budget, leftWords, NoObjectives, reached, sloTone } from './slo-parts';
 
@@ -283,7 +283,7 @@ function Receivers() {
                     {r.waiting === 0 ? 'nothing waits' : `${count(r.waiting, 'alert')} wait`}
                     {r.oldest && (
                       <>
-                        , the oldest since <Ago at={r.oldest} />
+                        , the oldest <For at={r.oldest} />
                       </>
                     )}
                   </span>
