@@ -92,11 +92,15 @@ function offsets(zone) {
   return [1, 7].map((month) => exact(`${year}-0${month}-01T00:00:00Z`, zone).split(' ').at(-1));
 }
 
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
 /** Does an element say this moment? Words such as `3 min ago` are of no zone. */
 function says([at, title, text], zone) {
   const right = exact(at, zone);
-  const clocks = [right.slice(11, 19), `${right.slice(5, 10)} ${right.slice(11, 16)}`];
-  return title === right && (/ago$|^in |^now$/.test(text) || clocks.includes(text));
+  const [year, month, day] = right.slice(0, 10).split('-').map(Number);
+  const [date, minute] = [`${day} ${MONTHS[month - 1]}`, right.slice(11, 16)];
+  const clocks = [right.slice(11, 19), `${date} ${minute}`, `${date} ${year} ${minute}`];
+  return title === right && (/ago$|^in |^for |^now$/.test(text) || clocks.includes(text));
 }
 
 /** What is on the page, and what is wrong with it for somebody of this zone, in a window of this width. */

@@ -1,4 +1,5 @@
 import type { Schemas } from './api/client';
+import { momentWord } from './ui/zone';
 
 /** Which remediations do what by themselves: [mode, actions]. */
 export function automation(modes: Record<string, unknown>): [string, string][] {
@@ -30,6 +31,10 @@ export function standing(n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_
     };
   return { word: n.state };
 }
+
+/** Until when a node is watched after its return; null where it is not. */
+export const probationWords = (n: Pick<Schemas['Node'], 'probation'>) =>
+  n.probation ? `probation until ${momentWord(n.probation)}` : null;
 
 type Staged = Pick<Schemas['Node'], 'name' | 'stage' | 'qualifying'>;
 

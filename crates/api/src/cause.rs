@@ -55,7 +55,13 @@ pub struct OpenCause {
     pub jobs: Vec<CauseJob>,
     /// Such jobs in all.
     pub jobs_affected: u64,
-    /// Projects of those jobs.
+    /// Attempts that it has ended, as `JOB.ATTEMPT` (at most 64): their jobs may run again elsewhere.
+    #[serde(default)]
+    pub ended_attempts: Vec<String>,
+    /// Such attempts in all.
+    #[serde(default)]
+    pub ended_attempts_count: u64,
+    /// Projects of the jobs that it affects.
     pub projects: Vec<String>,
     /// What to do; null where no runbook serves it, and for tokens bound to a project.
     pub runbook: Option<CauseRunbook>,

@@ -16,7 +16,7 @@ pub struct Remediation {
     pub id: String,
     /// The failure mode.
     pub kind: String,
-    /// Its current step, in words: `waits for approval`, or how it ended.
+    /// Its current step, in words: `pending approval`, `delayed`, or how it ended.
     pub state: String,
     /// The finding it is for.
     pub finding: String,

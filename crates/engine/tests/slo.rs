@@ -366,6 +366,21 @@ fn jobs_that_have_ended_are_not_affected_any_more() {
 }
 
 #[test]
+fn an_attempt_that_a_node_ended_is_known_after_its_job_has_resumed() {
+    let mut w = unreserved(16);
+    let job = w.run(gang(1, 8));
+    let (first, n) = (w.key(job), w.nodes_of(job)[0].clone());
+    w.lose(&n);
+    assert_ne!(w.key(job), first, "it was placed elsewhere");
+    w.start(job);
+    w.sleep(Span::mins(2));
+    let s = w.engine.state();
+    let found: Vec<&Finding> = s.health.open().map(|f| &**f).collect();
+    assert!(s.affected_by(found.iter().copied(), []).is_empty(), "it runs again");
+    assert_eq!(s.ended_by(found, []).into_iter().collect::<Vec<_>>(), [first]);
+}
+
+#[test]
 fn what_a_program_did_affects_no_job_beside_it() {
     let mut w = unreserved(16);
     let (mine, beside) = (w.run(gang(1, 4)), w.run(gang(1, 4)));

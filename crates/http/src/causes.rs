@@ -4,7 +4,7 @@ use crate::auth::{Caller, Reader};
 use crate::error::Reply;
 use crate::health::{breakers, findings, incidents, remediations, title};
 use crate::slo::alerts;
-use crate::slo::open::{affected, by_cause};
+use crate::slo::open::{affected, by_cause, ended};
 use crate::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -15,6 +15,7 @@ use muster_model::alert::{Topic, Urgency};
 use muster_model::breaker::Breaker;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
+use muster_model::ids::AttemptKey;
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::remediation::RemediationStep;
@@ -146,6 +147,7 @@ fn cause(
     found.sort_by_key(|f| (Reverse(f.seen.severity), f.id));
     let affected = affected(s, caller, g);
     let jobs = jobs(s, &affected, &nodes);
+    let ended = ended(s, caller, g);
     let pending = || g.remediations.iter().filter(|r| r.is_pending());
     let on: BTreeSet<&NodeName> = pending().map(|r| &r.node).collect();
     let stopped = jobs_on(s, caller, &on);
@@ -173,9 +175,16 @@ fn cause(
         projects: projects.into_iter().cloned().collect(),
         jobs_affected: jobs.len() as u64,
         jobs: jobs.into_iter().take(NAMED).collect(),
+        ended_attempts_count: ended.len() as u64,
+        ended_attempts: ended.iter().take(NAMED).filter_map(|k| attempt_name(s, *k)).collect(),
         runbook: books.runbook(&kind, g),
         kind,
     }
+}
+
+/// `42.1`, or `42_3.1` where the job is a task of an array.
+fn attempt_name(s: &Site, key: AttemptKey) -> Option<String> {
+    Some(format!("{}.{}", s.jobs.get(&key.job)?.display_id(), key.attempt))
 }
 
 /// These jobs, each with the nodes among these that it runs on.

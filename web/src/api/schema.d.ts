@@ -5864,6 +5864,13 @@ export interface components {
              *     a project.
              */
             breakers?: components["schemas"]["Breaker"][];
+            /** @description Attempts that it has ended, as `JOB.ATTEMPT` (at most 64): their jobs may run again elsewhere. */
+            ended_attempts?: string[];
+            /**
+             * Format: int64
+             * @description Such attempts in all.
+             */
+            ended_attempts_count?: number;
             /** @description What it is about, as `kind:name`. */
             entity: string;
             /** @description Its open findings, worst first (at most 8). */
@@ -5902,7 +5909,7 @@ export interface components {
              * @description Jobs on those nodes in all.
              */
             pending_jobs_count: number;
-            /** @description Projects of those jobs. */
+            /** @description Projects of the jobs that it affects. */
             projects: string[];
             /** @description Its remediations that have not ended; empty for tokens bound to a project. */
             remediations: components["schemas"]["Remediation"][];
@@ -6715,7 +6722,7 @@ export interface components {
             outcome?: components["schemas"]["RemediationOutcome"] | null;
             /** @description Since when it is in this state. */
             since: components["schemas"]["Timestamp"];
-            /** @description Its current step, in words: `waits for approval`, or how it ended. */
+            /** @description Its current step, in words: `pending approval`, `delayed`, or how it ended. */
             state: string;
             /** @description Its current step. */
             step: components["schemas"]["RemediationStep"];

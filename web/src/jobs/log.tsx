@@ -66,42 +66,71 @@ async function readLog(
   }
 }
 
-/** The newest output as lines, and what follows. What is shown stays when the connection is lost. */
+/**
+ * The newest output as lines, and what follows. What is shown stays when the connection is lost, and until a new attempt
+ * has printed something; `old` says that it is of the attempt before.
+ */
 function useLog(id: string, asked: Asked, over: boolean, attempts: number, ranks: number) {
   const [lines, setLines] = useState<readonly Line[]>([]);
   const [error, setError] = useState('');
   const [lost, setLost] = useState(false);
+  const [old, setOld] = useState(false);
+  const [read, setRead] = useState(false);
   const { rank, attempt } = asked;
+  const of = `${id} ${rank} ${attempt}`;
+  const before = useRef({ of, attempts });
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new attempt has other output
   useEffect(() => {
     const stop = new AbortController();
     const output = new Output();
     const kept = new Lines(KEPT);
-    setLines([]);
+    if (before.current.of !== of) {
+      setLines([]);
+      setOld(false);
+      setRead(false);
+    } else if (attempt === null && before.current.attempts !== attempts) setOld(true);
+    before.current = { of, attempts };
     setError('');
     setLost(false);
     // With their times, so that these can be shown without reading everything again.
     const more = { tail: String(tailOf(ranks, rank, KEPT)), follow: String(!over), timestamps: 'true' };
-    const read = () =>
+    const show = () => {
+      setLines(kept.all());
+      setOld(false);
+      setRead(true);
+    };
+    const follow = () =>
       readLog(id, { rank, attempt }, more, stop.signal, (pieces) => {
         setLost(false);
         for (const piece of pieces) kept.add(piece, output.take(piece));
-        if (pieces.length) setLines(kept.all());
+        if (pieces.length) show();
       });
-    keepReading(read, {
+    keepReading(follow, {
       over,
       signal: stop.signal,
       lost: () => setLost(true),
       pause: () => new Promise((r) => setTimeout(r, 3000)),
-    }).catch((e) => setError((e as Error).message));
+    })
+      // All was read: where the last attempt printed nothing, nothing is shown.
+      .then(() => {
+        if (!stop.signal.aborted) show();
+      })
+      .catch((e) => setError((e as Error).message));
     return () => stop.abort();
   }, [id, over, rank, attempt, attempts, ranks]);
-  return { lines, error, lost };
+  return { lines, error, lost, old, read };
 }
 
 /** What the ranks of a job print: of one or all of them, of any attempt. */
-export function JobLog(props: { id: string; over: boolean; attempts: number; ranks: number }) {
-  const { id, attempts, ranks } = props;
+export function JobLog(props: {
+  id: string;
+  over: boolean;
+  attempts: number;
+  ranks: number;
+  /** It starts no process. */
+  simulated: boolean;
+}) {
+  const { id, attempts, ranks, simulated } = props;
   const [asked, setAsked] = useState<Asked>({ rank: ranks > ALL_SHOWN ? 0 : null, attempt: null });
   const [text, setText] = useState('');
   const [times, setTimes] = useState(keptTimes);
@@ -109,7 +138,7 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
   const { act, busy } = useAct();
   // Of an attempt that is chosen, and is not the newest, nothing more comes.
   const over = props.over || (asked.attempt !== null && asked.attempt < attempts);
-  const { lines, error, lost } = useLog(id, asked, over, attempts, ranks);
+  const { lines, error, lost, old, read } = useLog(id, asked, over, attempts, ranks);
   // Without times nobody could see why a line is where it is.
   const ordered = useMemo(() => (times ? byTime(lines) : lines), [lines, times]);
   const shown = found(ordered, text);
@@ -184,10 +213,10 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
       {error && <p className="state">{error}</p>}
       {lines.length === 0 ? (
         !error && (
-          <Empty title={asked.rank === null ? 'No output yet' : 'No output of this rank yet'}>
-            <p>
-              A dry workload (<code>simulate</code>) prints nothing.
-            </p>
+          <Empty
+            title={`No output${asked.rank === null ? '' : ' of this rank'}${over && read ? '' : ' yet'}`}
+          >
+            {simulated && <p>A simulated job prints nothing.</p>}
           </Empty>
         )
       ) : (
@@ -197,6 +226,7 @@ export function JobLog(props: { id: string; over: boolean; attempts: number; ran
               ? `The newest ${count(lines.length, 'line')}`
               : `${shown.length.toLocaleString('en')} of ${count(lines.length, 'line')} with “${text.trim()}”`}
             , each after its rank; <b>err</b> is stderr.
+            {old && ' The new attempt has printed nothing yet: these are of the one before.'}
             {!atBottom && (
               <button type="button" onClick={() => setAtBottom(true)}>
                 To the end

@@ -2,12 +2,13 @@ import { Link } from '@tanstack/react-router';
 import { useId } from 'react';
 import { useRights } from '../rights';
 import { JobLink, NodeLink } from '../ui/links';
-import { Ago, count, State, type Tone, tidy, Word } from '../ui/parts';
+import { Ago, count, For, State, type Tone, tidy, Word } from '../ui/parts';
 import { assignments, useAlertActions, useApprove, useIncidentActions } from './actions';
 import {
   type Alert,
   breakerWords,
   type Cause,
+  endedWords,
   informs,
   type Pending,
   pendingOf,
@@ -16,7 +17,16 @@ import {
   runbookSearch,
   where,
 } from './causes';
-import { isPending, stepWords, Until, undoWord, useRemediationActions, whyWords } from './items';
+import {
+  DENY_TITLE,
+  isPending,
+  stepWords,
+  Until,
+  undoTitle,
+  undoWord,
+  useRemediationActions,
+  whyWords,
+} from './items';
 
 /** So many of each are listed on a card; the rest is counted. */
 const SHOWN = 4;
@@ -74,7 +84,7 @@ function Remediation({ of: c }: { of: Cause }) {
             {where(r)}
           </Link>{' '}
           <span className="dim">
-            (remediation step {r.step_index + 1}, since <Ago at={r.since} />
+            (remediation step {r.step_index + 1}, <For at={r.since} />
             {r.approved && `, approved by ${r.approved.replace(/^user:/, '')}`})
           </span>
           {whyWords(r) && `: ${whyWords(r)}`}
@@ -86,13 +96,15 @@ function Remediation({ of: c }: { of: Cause }) {
   );
 }
 
-/** Jobs and projects that a cause affects. */
-function Affected({ of: c, ended = [] }: { of: Cause; ended?: string[] }) {
+/** Jobs and projects that a cause affects, and attempts that it has ended. */
+function Affected({ of: c }: { of: Cause }) {
+  const { project } = useRights();
   const rest = c.jobs_affected - Math.min(c.jobs.length, JOBS);
+  const ended = endedWords(c, project !== null, JOBS);
   return (
     <p>
       {c.jobs_affected === 0 ? (
-        ended.length === 0 && <span className="dim">No job is affected.</span>
+        !ended && <span className="dim">No job is affected.</span>
       ) : (
         <>
           Affected jobs:{' '}
@@ -107,11 +119,10 @@ function Affected({ of: c, ended = [] }: { of: Cause; ended?: string[] }) {
             {' '}
             of {c.projects.length === 1 ? 'project' : 'projects'} {c.projects.join(', ')}
           </span>
+          {ended && '. '}
         </>
       )}
-      {ended.length > 0 && ` It ended ${ended.slice(0, JOBS).join(', ')}`}
-      {ended.length > JOBS && ` and ${count(ended.length - JOBS, 'more attempt')}`}
-      {ended.length > 0 && (c.jobs_affected === 0 ? '. No job is affected now.' : '.')}
+      {ended}
     </p>
   );
 }
@@ -272,11 +283,21 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
         {listed.map((r) => (
           <span key={r.id} className="actions">
             {isPending(r) && (
-              <button type="button" disabled={off} onClick={() => void remediations.deny(r)}>
+              <button
+                type="button"
+                title={DENY_TITLE}
+                disabled={off}
+                onClick={() => void remediations.deny(r)}
+              >
                 Deny on {where(r)}
               </button>
             )}
-            <button type="button" disabled={off} onClick={() => void remediations.undo(r)}>
+            <button
+              type="button"
+              title={undoTitle(r)}
+              disabled={off}
+              onClick={() => void remediations.undo(r)}
+            >
               {undoWord(r)} on {where(r)}
             </button>
           </span>
@@ -346,7 +367,6 @@ export function CauseCard({
   chosen,
   choose,
   all,
-  ended,
 }: {
   cause: Cause;
   /** Chosen for approval together with others. */
@@ -354,8 +374,6 @@ export function CauseCard({
   choose: (yes: boolean) => void;
   /** What is pending approval on the whole page. */
   all: Pending[];
-  /** Attempts that it has ended. */
-  ended?: string[];
 }) {
   const { operates } = useRights();
   const heading = useId();
@@ -381,7 +399,7 @@ export function CauseCard({
       {c.title && c.alerts.length === 0 && c.incidents.length > 0 && <p>{tidy(c.summary)}</p>}
       <Remediation of={c} />
       <Breakers of={c} />
-      <Affected of={c} ended={ended} />
+      <Affected of={c} />
       {(c.alerts.length > 0 || c.incidents.length > 0) && (
         <ul className="plain">
           {c.incidents.map((i) => (

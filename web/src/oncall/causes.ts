@@ -72,6 +72,26 @@ export function quieted(c: Pick<Cause, 'alerts'>): boolean {
   return c.alerts.length > 0 && c.alerts.every((a) => a.silenced || a.acknowledged);
 }
 
+/**
+ * The attempts that a cause has ended, and whether it affects a job now: `It ended attempt 1 of job 7. No job is affected
+ * now.` Empty where it ended none. `own`: the jobs are the reader's.
+ */
+export function endedWords(
+  c: Pick<Cause, 'ended_attempts' | 'ended_attempts_count' | 'jobs_affected'>,
+  own: boolean,
+  most: number,
+): string {
+  const all = c.ended_attempts ?? [];
+  if (all.length === 0) return '';
+  const named = all.slice(0, most).map((key) => {
+    const dot = key.lastIndexOf('.');
+    return `attempt ${key.slice(dot + 1)} of ${own ? 'your ' : ''}job ${key.slice(0, dot)}`;
+  });
+  const rest = Math.max(all.length, c.ended_attempts_count ?? 0) - named.length;
+  const more = rest > 0 ? ` and ${count(rest, 'more attempt')}` : '';
+  return `It ended ${named.join(', ')}${more}.${c.jobs_affected === 0 ? ' No job is affected now.' : ''}`;
+}
+
 /** Why a breaker is in its state, and who forced it there: the same words wherever it is shown. */
 export function breakerWords(b: Pick<Schemas['Breaker'], 'pinned' | 'reason'>): string {
   if (!b.pinned) return tidy(b.reason);

@@ -6,12 +6,11 @@ import { receivers } from '../queries';
 import { useRights } from '../rights';
 import { useAsked } from '../ui/asked';
 import { NodeLink } from '../ui/links';
-import { Ago, count, State } from '../ui/parts';
+import { Ago, count, For, State } from '../ui/parts';
 import { useApprove } from './actions';
 import { type Pending, type Remediation, where } from './causes';
 
 const STEPS: Record<string, string> = {
-  proposed: 'on hold: a limit or the policy',
   moving: 'work is leaving',
   approval: 'pending approval',
   acting: 'in progress',
@@ -22,6 +21,13 @@ const STEPS: Record<string, string> = {
 
 /** Of what was approved by nobody yet nothing was done: it is withdrawn, and the node serves again. */
 export const undoWord = (r: Remediation) => (isPending(r) ? 'Withdraw' : 'Undo');
+
+/** What the buttons do, when pointed at. */
+export const DENY_TITLE = 'It is not done. Its finding stays open, and the node stays as it is.';
+export const undoTitle = (r: Remediation) =>
+  isPending(r)
+    ? 'It is taken back before anything was done, and the node serves as before.'
+    : 'What it did is taken back, and the node serves as before.';
 
 /** What happens at the end of a step's time. Approval stays pending however long it takes. */
 const ENDS: Partial<Record<Remediation['step'], [ahead: string, past: string]>> = {
@@ -36,9 +42,11 @@ const ENDS: Partial<Record<Remediation['step'], [ahead: string, past: string]>> 
 /** A remediation that only watches needs nobody. */
 const watches = (r: Remediation) => r.action === 'watch' && r.step === 'proposed';
 
-/** The step of a remediation in words. */
+/** The step of a remediation in words: the same two, wherever one is shown that was not begun. */
 export function stepWords(r: Remediation): string {
-  return watches(r) ? 'watched' : (STEPS[r.step] ?? r.step);
+  if (watches(r)) return 'watched';
+  if (r.delayed) return 'delayed';
+  return isPending(r) ? 'pending approval' : (STEPS[r.step] ?? r.step);
 }
 
 /** Why it is at this step; nothing where that says again that it is pending approval, and of what. */
@@ -133,12 +141,17 @@ function RemediationButtons({ remediation }: { remediation: Remediation }) {
           >
             Approve
           </button>
-          <button type="button" disabled={off} onClick={() => void deny(remediation)}>
+          <button type="button" title={DENY_TITLE} disabled={off} onClick={() => void deny(remediation)}>
             Deny
           </button>
         </>
       )}
-      <button type="button" disabled={off} onClick={() => void undo(remediation)}>
+      <button
+        type="button"
+        title={undoTitle(remediation)}
+        disabled={off}
+        onClick={() => void undo(remediation)}
+      >
         {undoWord(remediation)}
       </button>
     </div>
@@ -196,7 +209,7 @@ export function RemediationItem({
         )}
         <span className="dim">{stepWords(remediation)}</span>
         <span className="dim">
-          since <Ago at={remediation.since} />
+          <For at={remediation.since} />
         </span>
       </h3>
       <p>

@@ -3,7 +3,7 @@ import { useRights } from '../rights';
 import { count, Empty, Panel } from '../ui/parts';
 import { useApprove } from './actions';
 import { CauseCard } from './card';
-import { type Cause, pendingOf } from './causes';
+import { type Cause, pendingOf, waitingCounts, waitingWords } from './causes';
 import { UNREACHED, useReached } from './items';
 
 /** Remediations of several causes, approved at once. */
@@ -19,17 +19,21 @@ function Bulk({
   const { approve, busy } = useApprove();
   const can = causes.filter((c) => c.pending.length > 0);
   const all = pendingOf(can.filter((c) => chosen.has(c.id)));
+  const waiting = pendingOf(can).map((p) => p.remediation);
+  // What is delayed is selected one by one: all at once would overrule the limits.
+  const owed = can.filter((c) => pendingOf([c]).some((p) => !p.remediation.delayed));
   if (can.length < 2) return null;
   return (
     <div className="bulk">
       <span>
-        {all.length} of {count(pendingOf(can).length, 'remediation')} selected
+        {count(all.length, 'remediation')} selected of {waitingWords(waitingCounts(waiting))}
       </span>
       <button
         type="button"
-        onClick={() => choose(all.length > 0 ? new Set() : new Set(can.map((c) => c.id)))}
+        disabled={all.length === 0 && owed.length === 0}
+        onClick={() => choose(all.length > 0 ? new Set() : new Set(owed.map((c) => c.id)))}
       >
-        {all.length > 0 ? 'Select none' : 'Select all pending'}
+        {all.length > 0 ? 'Select none' : 'Select all to approve'}
       </button>
       <button
         type="button"
@@ -55,13 +59,10 @@ export function Causes({
   causes,
   total,
   order = 'worst first',
-  ended,
 }: {
   causes: Cause[];
   total: number;
   order?: string;
-  /** Attempts that a cause has ended, where that is known. */
-  ended?: (cause: Cause) => string[];
 }) {
   const { whole, project, operates } = useRights();
   const [chosen, choose] = useState<ReadonlySet<string>>(new Set());
@@ -93,7 +94,6 @@ export function Causes({
             chosen={chosen.has(c.id) && c.pending.length > 0}
             choose={(yes) => one(c.id, yes)}
             all={all}
-            ended={ended?.(c)}
           />
         ))
       )}

@@ -18,21 +18,27 @@ export function StatusStrip({ causes }: { causes: Cause[] }) {
   const { whole, project } = useRights();
   const nodes = useQuery(health()).data?.nodes_out;
   const n = counts(causes);
-  const tile = (value: number, words: string, bad: boolean, about = false) => (
-    <Tile value={`${value.toLocaleString('en')}${about ? '+' : ''}`} words={words} bad={bad && value > 0} />
+  const tile = (value: number, one: string, many: string, bad: boolean, about = false) => (
+    <Tile
+      value={`${value.toLocaleString('en')}${about ? '+' : ''}`}
+      words={value === 1 && !about ? one : many}
+      bad={bad && value > 0}
+    />
   );
+  const of = project ? ` of ${project}` : '';
   return (
     <ul className="tiles strip" aria-label="Status">
-      {tile(n.paging, 'paging alerts', true)}
       {whole && (
         <>
-          {tile(n.pending, 'to approve', true)}
-          {n.delayed > 0 && tile(n.delayed, 'delayed', false)}
-          {tile(n.incidents, 'open incidents', true)}
-          {nodes !== undefined && tile(nodes, 'nodes out', false)}
+          {/* Pages about nodes are not shown to a project: its count of them would be too low. */}
+          {tile(n.paging, 'paging alert', 'paging alerts', true)}
+          {tile(n.pending, 'to approve', 'to approve', true)}
+          {n.delayed > 0 && tile(n.delayed, 'delayed', 'delayed', false)}
+          {tile(n.incidents, 'open incident', 'open incidents', true)}
+          {nodes !== undefined && tile(nodes, 'node out', 'nodes out', false)}
         </>
       )}
-      {tile(n.jobs, project ? `jobs of ${project} affected` : 'jobs affected', false, n.about)}
+      {tile(n.jobs, `job${of} affected`, `jobs${of} affected`, false, n.about)}
     </ul>
   );
 }

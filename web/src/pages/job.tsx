@@ -63,7 +63,14 @@ function Shown({ job: j }: { job: Job }) {
           {j.attempt && <JobRanks id={j.id} />}
           <Attempts job={j} />
           {(j.attempt || j.past.length > 0) && <JobHistory job={j} />}
-          <JobLog key={j.id} id={j.id} over={ended(j)} attempts={j.attempts} ranks={ranksOf(j)} />
+          <JobLog
+            key={j.id}
+            id={j.id}
+            over={ended(j)}
+            attempts={j.attempts}
+            ranks={ranksOf(j)}
+            simulated={!!j.spec.simulate}
+          />
         </div>
         <div>
           <Panel title="Job" weight="quiet">
@@ -118,7 +125,7 @@ function Shown({ job: j }: { job: Job }) {
           </Panel>
           {submits && <JobSpecPanel job={j} />}
           {j.state !== 'queued' || j.past.length > 0 ? <Report id={j.id} /> : null}
-          {j.recovery && <Recovery r={j.recovery} />}
+          {j.recovery && <Recovery r={j.recovery} over={ended(j)} />}
         </div>
       </div>
     </>
@@ -250,7 +257,16 @@ function Attempts({ job: j }: { job: Job }) {
   );
 }
 
-function Recovery({ r }: { r: Schemas['Recovery'] }) {
+/** How long a recovery took: known when the job works again, as its first step says. */
+export function recoveryWords(
+  r: Pick<Schemas['Recovery'], 'working_at' | 'total_ms'>,
+  over: boolean,
+): string {
+  if (r.working_at) return span(r.total_ms);
+  return over ? 'not completed' : 'not yet';
+}
+
+function Recovery({ r, over }: { r: Schemas['Recovery']; over: boolean }) {
   const parts: [string, number | null | undefined][] = [
     ['detected', r.detect_ms],
     ['decided', r.decide_ms],
@@ -260,12 +276,12 @@ function Recovery({ r }: { r: Schemas['Recovery'] }) {
     ['worked again', r.load_ms],
   ];
   return (
-    <Panel title="Last recovery" note={span(r.total_ms)}>
+    <Panel title="Last recovery" note={recoveryWords(r, over)}>
       <div className="body">
         <dl className="facts">
           {parts.map(([word, ms]) => (
             <Fact key={word} word={word}>
-              {ms === null || ms === undefined ? 'not yet' : span(ms)}
+              {ms !== null && ms !== undefined ? span(ms) : over ? 'not known' : 'not yet'}
             </Fact>
           ))}
           {r.held_ms !== null && r.held_ms !== undefined && (

@@ -19,6 +19,7 @@ import {
   count,
   Empty,
   Fact,
+  For,
   Loaded,
   NodeState,
   NotShown,
@@ -28,6 +29,7 @@ import {
 } from '../ui/parts';
 import { num, Table } from '../ui/table';
 import { useTheme } from '../ui/theme';
+import { momentWord } from '../ui/zone';
 import { drainable, gpusWords, isCordoned, servesWords, standing } from '../words';
 import { entryWords, kindWord } from './incident-words';
 import { FindingItem, RemediationItem, WORST } from './oncall';
@@ -60,8 +62,8 @@ function Shown({ node: n }: { node: Node }) {
           {why}
           {n.stage_since && (
             <>
-              {why ? ', ' : 'since '}
-              <Ago at={n.stage_since} />
+              {why && ', '}
+              {why ? <Ago at={n.stage_since} /> : <For at={n.stage_since} />}
             </>
           )}
         </span>
@@ -164,6 +166,7 @@ function Shown({ node: n }: { node: Node }) {
                     )}
                   </Fact>
                 )}
+                {n.probation && <Fact word="probation until">{momentWord(n.probation)}</Fact>}
                 <Fact word="joined">
                   <Ago at={n.enrolled_at} />
                 </Fact>

@@ -7,7 +7,7 @@ import { Choice } from '../ui/choice';
 import { useMore } from '../ui/paged';
 import { Empty, Loaded, NodeState } from '../ui/parts';
 import { Rows } from '../ui/virtual';
-import { gpusWords, standing } from '../words';
+import { gpusWords, probationWords, standing } from '../words';
 
 const STATES = [
   '',
@@ -23,9 +23,14 @@ const STATES = [
 ];
 const COLUMNS = 'minmax(120px, 0.8fr) 170px 100px 70px minmax(180px, 1fr) 100px minmax(160px, 2.6fr)';
 
-export const why = (n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_work' | 'stage_why' | 'cordon'>) =>
+type Reasons = Pick<
+  Schemas['Node'],
+  'state' | 'avoided' | 'no_new_work' | 'stage_why' | 'cordon' | 'probation'
+>;
+
+export const why = (n: Reasons) =>
   // Of a node that serves the stage says how it came back, which is on its page: nothing is wrong.
-  standing(n).why ?? (n.state === 'ready' ? null : n.stage_why) ?? n.cordon ?? '';
+  standing(n).why ?? (n.state === 'ready' ? probationWords(n) : n.stage_why) ?? n.cordon ?? '';
 
 export function NodesPage() {
   const search = useSearch({ from: '/nodes' });

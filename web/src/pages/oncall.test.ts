@@ -149,6 +149,8 @@ test('a tenant is shown what is about their project, and that the rest is not sh
   const text = show(tenant, [], { ...health, automation: null });
   for (const clear of ['Nothing is open<', 'No GPU is at', 'All closed', 'to approve<', 'nodes out'])
     expect(text).not.toContain(clear);
+  // Pages about nodes are not shown to them: no count of pages is better than a wrong one.
+  expect(text).not.toContain('paging alert');
   expect(text).toContain('Nothing is open about jobs of team-a');
   expect(text).toContain('jobs of team-a affected');
   expect(text).toContain('No job of team-a is queued');
@@ -167,7 +169,7 @@ test('one card says everything about a cause, and has one primary action', () =>
     'pending approval',
     'reset the GPU',
     'the policy asks for approval',
-    '(remediation step 1, since',
+    '(remediation step 1, <time',
     'Affected jobs: ',
     '7 train',
     'of project team-a',
@@ -183,6 +185,18 @@ test('one card says everything about a cause, and has one primary action', () =>
   expect(text).not.toContain('Approve selected');
 });
 
+test('a cause that ended an attempt says so to everybody, also when its job runs again', () => {
+  const over = { ...cause, jobs: [], jobs_affected: 0, projects: [], ended_attempts: ['2050.1', '42_3.2'] };
+  const ended = 'It ended attempt 1 of job 2050, attempt 2 of job 42_3. No job is affected now.';
+  expect(show(operator, [over])).toContain(ended);
+  expect(show(operator, [over])).not.toContain('No job is affected.');
+  expect(show(tenant, [over])).toContain('It ended attempt 1 of your job 2050, attempt 2 of your job 42_3.');
+  const waits = show(operator, [{ ...cause, ended_attempts: ['7.1'] }]);
+  expect(waits).toContain('It ended attempt 1 of job 7.</p>');
+  const none = { ...over, ended_attempts: [] };
+  expect(show(operator, [none])).toContain('No job is affected.');
+});
+
 test('a viewer is offered nothing that would be refused, and the runbook stands out', () => {
   const text = show(viewer, [cause]);
   for (const action of ['>Approve<', '>Silence<', '>Stop<', 'type="checkbox"', 'More actions'])
@@ -193,12 +207,12 @@ test('a viewer is offered nothing that would be refused, and the runbook stands 
 test('the strip counts, in place of a sentence', () => {
   const text = show(operator, [cause, { ...cause, id: 'node:n2', pending: [], alerts: [] }]);
   const tile = (words: string) => new RegExp(`<b>([^<]*)</b><span>${words}</span>`).exec(text)?.[1];
-  expect(tile('paging alerts')).toBe('1');
+  expect(tile('paging alert')).toBe('1');
   expect(tile('to approve')).toBe('1');
   expect(tile('delayed')).toBeUndefined();
   expect(tile('open incidents')).toBe('0');
   expect(tile('nodes out')).toBe('2');
-  expect(tile('jobs affected')).toBe('1');
+  expect(tile('job affected')).toBe('1');
 });
 
 test('the strip counts what a limit delays apart from what somebody has to approve', () => {
@@ -207,10 +221,31 @@ test('the strip counts what a limit delays apart from what somebody has to appro
   expect(text).toContain('<b>1</b><span>delayed</span>');
 });
 
+test('a remediation that was not begun is pending approval or delayed, and nothing else', () => {
+  const at = (more: object) => show(operator, [{ ...cause, remediations: [{ ...remediation, ...more }] }]);
+  expect(at({ step: 'proposed', delayed: true })).toContain('>delayed</span> reset the GPU');
+  expect(at({ step: 'proposed' })).toContain('>pending approval</span> reset the GPU');
+  expect(at({ step: 'approval' })).toContain('>pending approval</span> reset the GPU');
+  for (const more of [{ delayed: true }, {}])
+    expect(at({ ...more, step: 'proposed' })).not.toMatch(/on hold|proposed/);
+});
+
+test('a site where somebody has to act now is critical', () => {
+  const text = show(operator, [cause], { ...health, state: 'bad', reasons: ['1 page is not acknowledged'] });
+  expect(text).toContain('title="1 page is not acknowledged">critical<');
+});
+
+test('the buttons that refuse a remediation say what each does', () => {
+  const text = show(operator, [cause]);
+  expect(text).toMatch(/title="It is not done\.[^"]*"[^>]*>Deny on n1 GPU 3</);
+  expect(text).toMatch(/title="It is taken back before anything was done[^"]*"[^>]*>Withdraw on n1 GPU 3</);
+});
+
 test('several causes can be approved at once', () => {
   const other = { ...cause, id: 'node:n2', remediations: [{ ...remediation, id: '6' }], pending: ['6'] };
   const text = show(operator, [cause, other]);
-  expect(text).toContain('0 of 2 remediations selected');
+  expect(text).toContain('0 remediations selected of 2 to approve');
+  expect(text).toContain('>Select all to approve<');
   expect(text.match(/type="checkbox"/g)).toHaveLength(2);
 });
 
@@ -300,7 +335,7 @@ test('a stale page says from when it is, and nothing on it can be pressed that c
 
 test('until it is known who asks, nobody is told that nothing is open', () => {
   const text = show(undefined);
-  for (const clear of ['Nothing is open', 'All closed', 'Not shown', 'paging alerts'])
+  for (const clear of ['Nothing is open', 'All closed', 'Not shown', 'paging alert'])
     expect(text).not.toContain(clear);
 });
 

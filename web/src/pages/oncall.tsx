@@ -14,7 +14,7 @@ import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
 import { NodeLink } from '../ui/links';
-import { Ago, count, Empty, Fact, Loaded, NotShown, Panel, State, Word } from '../ui/parts';
+import { Ago, count, Empty, Fact, For, Loaded, NotShown, Panel, State, Word } from '../ui/parts';
 import { automation as automationWords } from '../words';
 import { Failing, Hot, Pending } from './oncall-work';
 import { Burning } from './slo-parts';
@@ -38,7 +38,7 @@ export function OncallPage() {
         <h1>On-call</h1>
         {whole && site.data && (
           <Word tone={site.data.state === 'well' ? 'ok' : 'bad'} title={site.data.reasons.join('; ')}>
-            {site.data.state}
+            {stateWords(site.data.state)}
           </Word>
         )}
         <div className="actions">
@@ -75,6 +75,9 @@ export function OncallPage() {
     </main>
   );
 }
+
+/** The state of the site in a word that people say: `bad` is what it is in the API and in the metrics. */
+const stateWords = (state: string) => (state === 'bad' ? 'critical' : state);
 
 /** What stopping automation means. */
 export const STOP_WORDS =
@@ -186,7 +189,7 @@ function Breakers() {
                   <State word={b.state} />
                   <span>{b.entity}</span>
                   <span className="dim">
-                    {count(b.nodes, 'node')}, since <Ago at={b.since} />
+                    {count(b.nodes, 'node')}, <For at={b.since} />
                   </span>
                 </h3>
                 <p>{breakerWords(b)}</p>

@@ -37,7 +37,7 @@ const { ExecutivePage } = await import('./executive');
 const { drainWords, NodePage } = await import('./node');
 const { NodesPage } = await import('./nodes');
 const { RunbookPage, RunbookRunPage, RunbooksPage } = await import('./runbooks');
-const { JobPage, Times } = await import('./job');
+const { JobPage, recoveryWords, Times } = await import('./job');
 const { momentWord } = await import('../ui/zone');
 
 type Me = Schemas['WhoAmI'];
@@ -385,11 +385,30 @@ test('draining a node names the jobs on it', () => {
   expect(drainWords(ten)).toContain('and 2 more jobs hold');
 });
 
+test('a recovery has a length when the job works again', () => {
+  expect(recoveryWords({ total_ms: 2000 }, false)).toBe('not yet');
+  expect(recoveryWords({ total_ms: 2000 }, true)).toBe('not completed');
+  expect(recoveryWords({ total_ms: 2000, working_at: '2030-01-31T00:00:00Z' }, false)).toBe('2 s');
+});
+
+test('only a simulated job is said to print nothing', () => {
+  const of = (more: object) => show(JobPage, operator, [[['jobs', 'one', '7'], { ...job, ...more }]]);
+  expect(of({})).not.toContain('prints nothing');
+  expect(of({ spec: { simulate: { run: '1h' } } })).toContain('A simulated job prints nothing.');
+});
+
 test('of a node that serves nothing is given as wrong', async () => {
   const { why } = await import('./nodes');
   const back = { state: 'ready', stage_why: 'passed its test after a reboot (gpu-off-bus)' } as never;
   expect(why(back)).toBe('');
+  const watched = { ...(back as object), probation: '2030-01-31T12:00:00Z' } as never;
+  expect(why(watched)).toMatch(/^probation until \d+ \w+ \d\d:\d\d$/);
   expect(why({ state: 'suspect', stage_why: 'XID 79', cordon: 'swap' } as never)).toBe('XID 79');
+});
+
+test('a budget that was used is not shown as whole', async () => {
+  const { leftWords } = await import('./slo-parts');
+  expect([1, 0.9999, 0.995, 0.29, 0].map(leftWords)).toEqual(['100 %', '99 %', '99 %', '29 %', '0 %']);
 });
 
 test('an objective that is not met says why budget is left', async () => {

@@ -34,6 +34,9 @@ export function belowWords(s: Pick<Slo, 'state' | 'counted_for' | 'window' | 'bu
 /** What was reached, and what is asked for. */
 export const reached = (s: Slo) => `${s.good_text ?? 'no data'} (target ${s.target}) over ${s.window}`;
 
+/** What is left of a budget, as the CLI writes it: never more than is left, all of it only where nothing was used. */
+export const leftWords = (share: number) => `${Math.floor(share * 100 + 1e-9)} %`;
+
 /** What is left of a budget; `word` says so where no head of a column does. */
 export function Budget({ of: s, word }: { of: Slo; word?: boolean }) {
   if (s.budget_left === null || s.budget_left === undefined)
@@ -44,7 +47,7 @@ export function Budget({ of: s, word }: { of: Slo; word?: boolean }) {
       <span className="bar limit" aria-hidden="true">
         <i className={low ? 'warn' : ''} style={{ width: `${s.budget_left * 100}%` }} />
       </span>
-      <span className="share">{(s.budget_left * 100).toFixed(0)} %</span>
+      <span className="share">{leftWords(s.budget_left)}</span>
       {word && <span className="dim"> of budget left</span>}
     </span>
   );

@@ -6,9 +6,9 @@ import { receivers, silences, slo, slos } from '../queries';
 import { useRights } from '../rights';
 import { useAsked } from '../ui/asked';
 import { Page } from '../ui/page';
-import { Ago, brief, count, Empty, Fact, Loaded, NotShown, Panel, Word } from '../ui/parts';
+import { Ago, brief, count, Empty, Fact, For, Loaded, NotShown, Panel, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
-import { Alerts, Budget, NoObjectives, reached, sloTone } from './slo-parts';
+import { Alerts, Budget, leftWords, NoObjectives, reached, sloTone } from './slo-parts';
 
 type Slo = Schemas['Slo'];
 
@@ -145,7 +145,7 @@ function One({ name }: { name: string }) {
                   at={at}
                   height={130}
                   most={1}
-                  say={(v) => `${Math.round(v * 100)} %`}
+                  say={leftWords}
                   lines={[
                     {
                       label: 'budget left',
@@ -283,7 +283,7 @@ function Receivers() {
                     {r.waiting === 0 ? 'nothing waits' : `${count(r.waiting, 'alert')} wait`}
                     {r.oldest && (
                       <>
-                        , the oldest since <Ago at={r.oldest} />
+                        , the oldest <For at={r.oldest} />
                       </>
                     )}
                   </span>

@@ -1,4 +1,4 @@
-import { useQueries, useQuery } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
@@ -23,8 +23,8 @@ import {
   Word,
 } from '../ui/parts';
 import { ForTenant } from './for-tenant';
-import { EVERY, workJobs } from './queries';
-import { endedBy, nodesWords, ownFirst, planned, serviceOf } from './words';
+import { EVERY } from './queries';
+import { nodesWords, ownFirst, planned, serviceOf } from './words';
 
 /**
  * How the site does, as far as this token is shown it; `stale`: why what is known may not hold any more. A page about
@@ -75,17 +75,8 @@ export function StatusPage() {
   );
 }
 
-/** Jobs that may have been interrupted: those that run or wait again, and the newest that ended. */
-function useOwnJobs() {
-  const states = ['starting,running,stopping', 'queued', 'ended'];
-  return useQueries({ queries: states.map((s) => workJobs(s, undefined)) }).flatMap(
-    (q) => q.data?.items ?? [],
-  );
-}
-
 function Status({ project }: { project: string }) {
   const { query, open, stale } = useService();
-  const jobs = useOwnJobs();
   return (
     <Page
       className={stale ? 'oncall stale' : 'oncall'}
@@ -119,10 +110,9 @@ function Status({ project }: { project: string }) {
           <Loaded query={open}>
             {(list) => (
               <Causes
-                causes={ownFirst(list.items, jobs)}
+                causes={ownFirst(list.items)}
                 total={list.count}
                 order="what affects your jobs first"
-                ended={(c) => endedBy(c, jobs)}
               />
             )}
           </Loaded>

@@ -4,7 +4,6 @@ import type { FleetMetrics } from '../exec/fleet-metrics';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const {
-  endedBy,
   ending,
   expectedStart,
   firstCommands,
@@ -201,18 +200,14 @@ const interrupted = {
   ],
 } as never;
 
-test('a node that ended an attempt is not said to affect nobody, and comes first', () => {
-  const cause = (id: string, nodes: string[], findings: string[] = [], jobs_affected = 0) => ({
+test('what affects own jobs comes first, then what has ended attempts of them', () => {
+  const cause = (id: string, ended_attempts: string[], jobs_affected = 0) => ({
     id,
-    nodes,
+    ended_attempts,
     jobs_affected,
-    findings: findings.map((f) => ({ id: f })),
   });
-  const [other, own, now] = [cause('a', ['hgx-2']), cause('b', ['hgx-1']), cause('c', ['hgx-9'], [], 1)];
-  expect(endedBy(own, [interrupted])).toEqual(['attempt 1 of your job 2081']);
-  expect(endedBy(other, [interrupted])).toEqual([]);
-  expect(endedBy(cause('d', ['hgx-2'], ['7']), [interrupted])).toHaveLength(1);
-  expect(ownFirst([other, own, now], [interrupted]).map((c) => c.id)).toEqual(['c', 'b', 'a']);
+  const [other, own, now] = [cause('a', []), cause('b', ['2081.1']), cause('c', [], 1)];
+  expect(ownFirst([other, own, now]).map((c) => c.id)).toEqual(['c', 'b', 'a']);
 });
 
 test('a job that was restarted says how long it ran in all, and why it began again', () => {

@@ -260,28 +260,11 @@ export function nodesWords(nodes: Record<string, number>): string {
   return `${ready.toLocaleString('en')} of ${all.toLocaleString('en')} ready${rest}`;
 }
 
-type Hit = Pick<Schemas['OpenCause'], 'nodes' | 'jobs_affected'> & { findings: { id: string }[] };
-type Interrupted = Pick<Job, 'id' | 'past'>;
-
-/** Attempts of the project's jobs that a cause has ended: `attempt 1 of your job 2081`. */
-export function endedBy(c: Hit, jobs: readonly Interrupted[]): string[] {
-  const found = new Set(c.findings.map((f) => f.id));
-  // `hgx-1` is not meant where the reason names `hgx-11`.
-  const names = (reason: string, node: string) => reason.split(/[^\w.-]+/).includes(node);
-  return jobs.flatMap((j) =>
-    j.past
-      .filter(
-        (p) =>
-          p.findings?.some((f) => found.has(f)) ||
-          c.nodes.some((n) => p.nodes.includes(n) && names(p.reason, n)),
-      )
-      .map((p) => `attempt ${p.no} of your job ${j.id}`),
-  );
-}
+type Hit = Pick<Schemas['OpenCause'], 'ended_attempts' | 'jobs_affected'>;
 
 /** What affects the project now first, then what has ended attempts of it; else in the order of the server. */
-export function ownFirst<C extends Hit>(causes: readonly C[], jobs: readonly Interrupted[]): C[] {
-  const rank = (c: C) => (c.jobs_affected > 0 ? 0 : endedBy(c, jobs).length > 0 ? 1 : 2);
+export function ownFirst<C extends Hit>(causes: readonly C[]): C[] {
+  const rank = (c: C) => (c.jobs_affected > 0 ? 0 : (c.ended_attempts ?? []).length > 0 ? 1 : 2);
   return [...causes].sort((a, b) => rank(a) - rank(b));
 }
 

@@ -21,7 +21,7 @@ test('what is no moment is known', () => {
 
 test('words of a moment are never negative', () => {
   expect(momentWords(NOW - 90_000, NOW)).toMatch(/^\d\d:\d\d:\d\d, 90 s ago$/);
-  expect(momentWords(NOW + 30_217_498_000, NOW)).toMatch(/^2031-01-\d\d \d\d:\d\d:\d\d, in 350 d$/);
+  expect(momentWords(NOW + 30_217_498_000, NOW)).toMatch(/^\d+ Jan 2031 \d\d:\d\d:\d\d, in 350 d$/);
 });
 
 const typed = (text: string, more: object = {}, zone = 'UTC') => {

@@ -1,6 +1,6 @@
 // Moments as people type them and as pages say them. No React here.
 import { age, exact } from '../ui/parts';
-import { atWall, timeZone, wall } from '../ui/zone';
+import { atWall, dayWord, timeZone, wall } from '../ui/zone';
 
 /** Clocks differ a little: what is so close to now is now. */
 const NEAR = 60_000;
@@ -18,7 +18,7 @@ export function senseless(at: string | undefined): at is string {
 /** The moment in words: never `now` when nothing comes, nor `ago` when it is ahead. */
 export function momentWords(wanted: number, now: number): string {
   const { date, time } = wall(wanted);
-  const day = date === wall(now).date ? '' : `${date} `;
+  const day = date === wall(now).date ? '' : `${dayWord(wanted, true)} `;
   const far = wanted > now + NEAR ? `in ${age(wanted - now)}` : `${age(now - wanted)} ago`;
   return `${day}${time}, ${far}`;
 }

@@ -3,7 +3,7 @@ import { type ReactNode, useEffect, useState } from 'react';
 import { ApiError, type Schemas } from '../api/client';
 import { standing } from '../words';
 import { Skeleton } from './skeleton';
-import { momentWord, wall } from './zone';
+import { momentWord, timeZone, wall } from './zone';
 
 /** What went wrong, and what to do about it. What a token may not see or do is no failure. */
 export function Problem({ error, again }: { error: unknown; again?: () => void }) {
@@ -226,22 +226,31 @@ export function Ago({ at }: { at: string | null | undefined }) {
   );
 }
 
+/** How long something has been so: `for 14 min`; the exact moment at which it began when pointed at. */
+export function For({ at }: { at: string }) {
+  useTicks(10_000);
+  return (
+    <time dateTime={at} title={exact(at)}>
+      for {age(Date.now() - Date.parse(at))}
+    </time>
+  );
+}
+
 /** The time of day; the date when it is another day. */
 export function Clock({ at }: { at: string }) {
   const { date, time } = wall(at);
   return (
     <time dateTime={at} title={exact(at)}>
-      {date === wall(Date.now()).date ? time : `${date.slice(5)} ${time.slice(0, 5)}`}
+      {date === wall(Date.now()).date ? time : momentWord(at)}
     </time>
   );
 }
 
 /** A moment for plans: its date and its minute, whichever day it is. */
 export function DateAndTime({ at }: { at: string }) {
-  const { date, time } = wall(at);
   return (
     <time dateTime={at} title={exact(at)}>
-      {date} {time.slice(0, 5)}
+      {momentWord(at, timeZone(), true)}
     </time>
   );
 }

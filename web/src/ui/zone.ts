@@ -99,9 +99,9 @@ export function dayWord(at: string | number, year = false, zone: string | undefi
   return `${Number(d)} ${MONTHS[Number(m) - 1] ?? '?'}${year ? ` ${y}` : ''}`;
 }
 
-/** `16 Nov 15:42`: without the zone, which the page names. */
-export function momentWord(at: string | number, zone: string | undefined = timeZone()): string {
-  return `${dayWord(at, false, zone)} ${wall(at, zone).time.slice(0, 5)}`;
+/** `16 Nov 15:42`, with the year `16 Nov 2026 15:42`: without the zone, which the page names. */
+export function momentWord(at: string | number, zone: string | undefined = timeZone(), year = false): string {
+  return `${dayWord(at, year, zone)} ${wall(at, zone).time.slice(0, 5)}`;
 }
 
 /** When the day of a moment began, in milliseconds. */

@@ -5,8 +5,8 @@ use crate::health::{of_hardware, of_program};
 use crate::state::State;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
-use muster_model::finding::{Finding, Incident, Severity};
-use muster_model::ids::JobId;
+use muster_model::finding::{Finding, Incident, ObservedFinding, Severity};
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Attempt, Job};
 use muster_model::names::NodeName;
 use muster_model::units::Time;
@@ -45,29 +45,84 @@ impl State {
         };
         let here = self.attempts_on(node).filter(|j| j.attempt.as_ref().is_some_and(there));
         jobs.extend(here.map(|j| j.id));
-        // What a node is told to be is not what stops its jobs.
-        if seen.kind != FailureMode::CONFIG_DRIFT {
+        if stops_jobs(seen) {
             jobs.extend(self.stopped_by_node(node, seen.first_seen));
         }
         jobs
     }
 
+    /// Attempts that these findings and incidents have ended, by the same definition. Their jobs may
+    /// have resumed elsewhere or be over: nothing affects them now, but the cause did.
+    #[must_use]
+    pub fn ended_by<'a>(
+        &self,
+        findings: impl IntoIterator<Item = &'a Finding>,
+        incidents: impl IntoIterator<Item = &'a Incident>,
+    ) -> BTreeSet<AttemptKey> {
+        let mut out = BTreeSet::new();
+        for f in findings {
+            out.extend(self.rests_on(f));
+            let node = f.seen.entity.node().filter(|_| stops_jobs(&f.seen));
+            out.extend(node.into_iter().flat_map(|n| self.ended_by_node(n, f.seen.first_seen)));
+        }
+        for i in incidents {
+            let nodes = self.nodes_of_incident(i).into_iter();
+            out.extend(nodes.flat_map(|n| self.ended_by_node(n, i.began_at)));
+        }
+        out
+    }
+
+    /// The attempt that a finding was seen with, where the verdict about its end rests on the finding.
+    fn rests_on(&self, f: &Finding) -> Option<AttemptKey> {
+        let key = f.seen.attempt?;
+        let past = self.jobs.get(&key.job)?.past.iter().find(|p| p.no == key.attempt)?;
+        past.findings.contains(&f.id).then_some(key)
+    }
+
+    /// Attempts that a node has ended since then.
+    fn ended_by_node(&self, node: &NodeName, since: Time) -> Vec<AttemptKey> {
+        let ended = |h: &(NodeName, Time, JobId)| {
+            let past = self.jobs.get(&h.2)?.past.iter().find(|p| p.ended_at == h.1)?;
+            Some(AttemptKey { job: h.2, attempt: past.no })
+        };
+        self.hits_of(node, since).filter_map(ended).collect()
+    }
+
+    /// When a node stopped which jobs since then.
+    fn hits_of<'s>(
+        &'s self,
+        node: &'s NodeName,
+        since: Time,
+    ) -> impl Iterator<Item = &'s (NodeName, Time, JobId)> {
+        let from = (node.clone(), since, JobId(0));
+        self.index.hit.range(from..).take_while(move |h| h.0 == *node)
+    }
+
+    fn nodes_of_incident(&self, i: &Incident) -> BTreeSet<&NodeName> {
+        let findings = i.findings.iter().filter_map(|id| self.health.findings.get(id));
+        findings.filter_map(|f| f.seen.entity.node()).collect()
+    }
+
     /// Jobs that nodes of an incident stopped since it began, also those where nothing is open any
     /// more.
     fn stopped_by_incident(&self, i: &Incident) -> BTreeSet<JobId> {
-        let findings = i.findings.iter().filter_map(|id| self.health.findings.get(id));
-        let nodes: BTreeSet<&NodeName> = findings.filter_map(|f| f.seen.entity.node()).collect();
-        nodes.into_iter().flat_map(|n| self.stopped_by_node(n, i.began_at)).collect()
+        let nodes = self.nodes_of_incident(i).into_iter();
+        nodes.flat_map(|n| self.stopped_by_node(n, i.began_at)).collect()
     }
 
     /// Jobs of which the latest attempt was stopped by a node since then.
     fn stopped_by_node(&self, node: &NodeName, since: Time) -> Vec<JobId> {
-        let from = (node.clone(), since, JobId(0));
-        let here = self.index.hit.range(from..).take_while(|h| h.0 == *node);
         let last = |job: &Arc<Job>, at: Time| stopped(job) == Some(at);
-        let waits = here.filter(|h| self.jobs.get(&h.2).is_some_and(|j| last(j, h.1)));
+        let waits =
+            self.hits_of(node, since).filter(|h| self.jobs.get(&h.2).is_some_and(|j| last(j, h.1)));
         waits.map(|h| h.2).collect()
     }
+}
+
+/// May what was found on a node be what stopped jobs there? Neither what a node is told to be nor what
+/// a program did is.
+fn stops_jobs(seen: &ObservedFinding) -> bool {
+    !of_program(seen) && seen.kind != FailureMode::CONFIG_DRIFT
 }
 
 /// The number of its attempt, or of the last one while it has none.

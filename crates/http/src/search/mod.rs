@@ -142,7 +142,7 @@ fn search_jobs(
     let id = wanted.text().strip_prefix("job ").unwrap_or(wanted.text());
     let exact = jobs::named(app, caller, id).ok();
     if let Some(job) = &exact {
-        found.offer(Some(rank::MatchQuality::Exact), || job_hit(job, id.to_owned()));
+        found.offer(Some(id_fit(id)), || job_hit(job, id.trim_start_matches('0').to_owned()));
     }
     let exact = exact.map(|j| j.id);
     let mut known: BTreeSet<String> = BTreeSet::new();
@@ -175,6 +175,12 @@ fn search_jobs(
         }
         below = Bound::Excluded(last);
     }
+}
+
+/// How well the id of a job matches. No id begins with a zero: `0059` is part of a name before it is job
+/// 59, and then what has these very digits goes first.
+fn id_fit(id: &str) -> rank::MatchQuality {
+    if id.starts_with('0') { rank::MatchQuality::Number } else { rank::MatchQuality::Exact }
 }
 
 fn user_fit(wanted: &SearchTerms, user: &str) -> Option<rank::MatchQuality> {

@@ -11,9 +11,11 @@ pub(crate) enum MatchQuality {
     Word,
     /// It is somewhere in the text, or its words are.
     Within,
+    /// It is the same number, written with zeros before it.
+    Number,
 }
 
-const FITS: usize = 4;
+const FITS: usize = 5;
 
 /// What is searched for. Capital letters and small ones are the same.
 #[derive(Debug, Clone)]

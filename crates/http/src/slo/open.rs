@@ -5,8 +5,9 @@ use crate::health;
 use muster_engine::State as Site;
 use muster_model::JobId;
 use muster_model::alert::Alert;
+use muster_model::ids::AttemptKey;
 use muster_slo::causes::{CauseGroup, Open, causes};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tenants see what concerns their project alone.
 pub(crate) fn sees(caller: &Caller, a: &Alert) -> bool {
@@ -30,6 +31,13 @@ pub(crate) fn by_cause<'a>(s: &'a Site, caller: &Caller) -> BTreeMap<String, Cau
         open.remediations = s.health.live_remediations().map(|r| &**r).collect();
     }
     causes(&open)
+}
+
+/// Attempts that a cause has ended, of jobs that the caller sees.
+pub(crate) fn ended(s: &Site, caller: &Caller, g: &CauseGroup<'_>) -> BTreeSet<AttemptKey> {
+    let mut all = s.ended_by(g.findings.iter().copied(), g.incidents.iter().copied());
+    all.retain(|k| s.jobs.get(&k.job).is_some_and(|j| caller.sees(&j.project)));
+    all
 }
 
 /// Jobs that a cause affects and that the caller sees, with their GPUs.

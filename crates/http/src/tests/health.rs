@@ -468,6 +468,7 @@ async fn a_third_unhealthy_node_takes_no_new_work_and_is_not_called_taken() {
     }
     let held = s.get(&s.operator, "/v1/remediations?node=n9").await.json()["items"][0].clone();
     assert_eq!(held["step"], "proposed", "{held}");
+    assert_eq!((&held["state"], &held["delayed"]), (&json!("delayed"), &json!(true)), "{held}");
     let third = s.get(&s.operator, "/v1/nodes/n9").await.json();
     assert_eq!(third["state"], "suspect", "{third}");
     let automation = s.get(&s.operator, "/v1/automation").await.json();

@@ -1,6 +1,7 @@
 //! Search: what is found, and what a token that is bound to a project never learns of.
 
 use super::{Site, held, site};
+use muster_model::Command;
 use serde_json::{Value, json};
 
 /// Kind and id of what is found.
@@ -33,6 +34,25 @@ async fn jobs_nodes_gpus_projects_and_users_are_found() {
     assert_eq!(books[0], hit("runbook", "gpu-off-bus"), "{books:?}");
     let all = s.get(&s.operator, "/v1/search?q=gpu&limit=2").await.json();
     assert_eq!((all["items"].as_array().unwrap().len(), &all["more"]), (2, &json!(true)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn digits_with_zeros_before_them_are_part_of_a_name_first() {
+    let s = site().await;
+    let job = s.post(&s.user, "/v1/jobs", &held("resnet-train")).await.json();
+    let id = job["id"].as_str().unwrap().to_owned();
+    let (digits, name) = (format!("00{id}"), format!("hgx-00{id}"));
+    let node: muster_model::NodeName = name.parse().unwrap();
+    let (machine, token) = ("m1".into(), "t".into());
+    s.brain
+        .system(Command::Enroll { node: node.clone(), machine, token, key: None })
+        .await
+        .unwrap();
+    s.brain.system(super::node(node.as_str())).await.unwrap();
+    let all = found(&s, &s.operator, &digits).await;
+    let at = |h: (String, String)| all.iter().position(|x| *x == h);
+    assert_eq!(at(hit("node", &name)), Some(0), "{all:?}");
+    assert!(at(hit("job", &id)).is_some(), "job {id} is found all the same: {all:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,6 +29,8 @@ pub(super) fn cause() -> OpenCause {
         nodes_count: 0,
         jobs: Vec::new(),
         jobs_affected: 0,
+        ended_attempts: Vec::new(),
+        ended_attempts_count: 0,
         projects: Vec::new(),
         runbook: Some(CauseRunbook {
             name: "leaf-loss".into(),
