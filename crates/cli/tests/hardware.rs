@@ -122,6 +122,12 @@ fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
     let repair = format!("`muster node inject repair {node}`");
     assert!(gone.contains("GPU 2 of node") && gone.contains("fell off its bus"), "{gone}");
     assert!(gone.contains(&repair), "{gone}");
+    // Who returns it untested is told what is closed by that.
+    let out = c.muster(&["node", "return", &node, "--reason", "looked at"]);
+    out.code(0);
+    assert!(out.stdout.contains("; closed "), "{out:?}");
+    assert!(out.stdout.contains("gpu-off-bus of GPU 2"), "{out:?}");
+    assert!(out.stderr.contains("and no test passed"), "{out:?}");
 }
 
 #[test]
