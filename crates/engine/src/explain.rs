@@ -76,6 +76,9 @@ fn may_share(job: &Job) -> bool {
     !job.state.is_final() && job.depends.is_empty()
 }
 
+/// What moves a reserved start that waits for the end of others.
+const UNLESS_OVERRULED: &str = "unless jobs of a higher priority class come";
+
 /// Jobs ahead that are named one by one.
 const AHEAD_SHOWN: usize = 5;
 
@@ -219,6 +222,8 @@ impl State {
                 Some(name) => format!("reserved from the end of reservation `{name}`"),
                 None => "reserved by the time limits of what runs".to_owned(),
             };
+            // Work of a higher class takes capacity that is only waited for.
+            let limits = format!("{limits}, {UNLESS_OVERRULED}");
             let basis = match p.basis {
                 Basis::Limits => limits.as_str(),
                 Basis::Preemption if self.is_preempted_for(id) => "others are being stopped for it",
