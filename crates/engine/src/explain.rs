@@ -66,6 +66,8 @@ fn explain_preemption(out: &mut Explanation, room: &PlannedPreemption, now: Time
     let wait = Span::secs(room.at.since(now).0.div_ceil(1000));
     out.summary = format!("starts within {wait}: {}", why.join(", "));
     out.gives_way = room.victims.iter().map(|v| v.job).chain(room.shrinks.clone()).collect();
+    // It starts as it is: nothing else is advised.
+    out.suggestions.clear();
     let basis = "others would be stopped for it".into();
     out.estimate = Some(Estimate { earliest: None, at: room.at, reserved: false, basis });
 }
@@ -232,6 +234,9 @@ impl State {
                 Basis::Resize => "it is being resized",
                 Basis::Move => "it is being moved",
             };
+            if p.basis == Basis::Preemption {
+                out.suggestions.clear();
+            }
             let moved = p.moved.as_ref().map(|m| format!("; later than before: {m}"));
             let basis = format!("{basis}{}", moved.unwrap_or_default());
             out.estimate = Some(Estimate { earliest: None, at: p.at, reserved: true, basis });

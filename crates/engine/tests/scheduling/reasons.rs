@@ -259,6 +259,22 @@ fn who_would_be_stopped_for_a_spec_is_said_as_the_plan_does_it() {
 }
 
 #[test]
+fn what_starts_when_others_are_stopped_needs_no_advice() {
+    let mut w = TestSite::new(2, 8);
+    let low = JobSpec { priority: Priority::Low, checkpoint: checkpoints(true), ..gang(1, 8) };
+    let running = w.run(low);
+    w.pass(Span::mins(10));
+    // One node is free, so a smaller gang would start at once.
+    let spec = JobSpec { priority: Priority::High, ..gang(2, 8) };
+    let e = ask(&w, &spec).unwrap();
+    assert_eq!(e.gives_way, [running], "{e:?}");
+    assert!(e.suggestions.is_empty(), "it starts as it is: {e:?}");
+    let id = w.submit(spec);
+    let e = w.explain(id);
+    assert!(e.estimate.is_some() && e.suggestions.is_empty(), "{e:?}");
+}
+
+#[test]
 fn who_may_be_stopped_after_the_minimum_run_time_is_said_before_it_is_over() {
     let mut w = TestSite::new(1, 8);
     let low = JobSpec { priority: Priority::Low, checkpoint: checkpoints(true), ..gang(1, 8) };
