@@ -301,7 +301,7 @@ fn less_time_means_fewer_pairs_and_then_a_shorter_horizon() {
     let ask = Ask { budget_s: 10.0, ..more_nodes(8) };
     assert_eq!(
         ask.shortfall(3, week, Span::hours(6)).unwrap(),
-        "3 of 8 pairs, 6h ahead instead of 7d: more does not fit into 10s; `--budget` allows more \
+        "3 of 8 pairs, 6h ahead instead of 1w: more does not fit into 10s; `--budget` allows more \
          time"
     );
     assert_eq!(ask.shortfall(8, week, week), None);
