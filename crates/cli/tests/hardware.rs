@@ -39,6 +39,8 @@ fn a_good_node_passes_and_a_slow_gpu_is_found() {
     // Expected and floor of an H100.
     assert!(row.contains(" 3 ") && row.contains(" 690 ") && row.contains(" 635 "), "{row}");
     assert!(out.stdout.contains("Cordoned:     failed qualification: gemm-bf16 of GPU 3"));
+    let tested = out.stdout.lines().find(|l| l.starts_with("Qualified:")).unwrap_or_default();
+    assert!(tested.contains("): gemm-bf16 of GPU 3 is "), "the check that failed: {tested}");
 
     // A little slow is shown, and the node stays in service.
     c.muster(&["node", "inject", unhealthy, "slow-gpu", "--gpu", "3", "--percent", "7"]).code(0);
