@@ -33,5 +33,5 @@ test('only a reserved start is said to be a bound', () => {
   expect(startLead(true, true)).toBe('Starts between ');
   expect(startLead(false, true)).toBe('Starts at the latest ');
   expect(startLead(true, false)).toBe('Expected to start between ');
-  expect(startLead(false, false)).toBe('Expected to start by ');
+  expect(startLead(false, false)).toBe('Expected to start at the latest ');
 });

@@ -61,8 +61,8 @@ export function drainable(n: Pick<Staged, 'stage'>): boolean {
 /** What comes before the moments of a start. Only a reserved one is a bound: jobs that go first move any other. */
 export function startLead(range: boolean, reserved: boolean): string {
   const verb = reserved ? 'Starts' : 'Expected to start';
-  if (range) return `${verb} between `;
-  return reserved ? `${verb} at the latest ` : `${verb} by `;
+  // The moments are written as `in 58 s`.
+  return range ? `${verb} between ` : `${verb} at the latest `;
 }
 
 /** What a reserved start rests on. A job does not tell whether somebody is being stopped for it. */

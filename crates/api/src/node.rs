@@ -115,6 +115,9 @@ pub struct Node {
     /// Open findings about it; empty in lists of nodes.
     #[serde(default)]
     pub findings: Vec<Finding>,
+    /// Findings about it that this request closed; only in answers to requests that change it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings_closed: Vec<Finding>,
     /// Nodes that are managed alike.
     #[serde(default)]
     pub pool: String,
@@ -314,6 +317,7 @@ impl Node {
             remediation: used.remediation.map(|r| r.to_string()),
             remediation_detail: None,
             findings: Vec::new(),
+            findings_closed: Vec::new(),
             pool: node.pool().into(),
             enrolled_at: (*enrolled_at).into(),
             changed_at: (*changed_at).into(),

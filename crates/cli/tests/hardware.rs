@@ -39,6 +39,8 @@ fn a_good_node_passes_and_a_slow_gpu_is_found() {
     // Expected and floor of an H100.
     assert!(row.contains(" 3 ") && row.contains(" 690 ") && row.contains(" 635 "), "{row}");
     assert!(out.stdout.contains("Cordoned:     failed qualification: gemm-bf16 of GPU 3"));
+    let tested = out.stdout.lines().find(|l| l.starts_with("Qualified:")).unwrap_or_default();
+    assert!(tested.contains("): gemm-bf16 of GPU 3 is "), "the check that failed: {tested}");
 
     // A little slow is shown, and the node stays in service.
     c.muster(&["node", "inject", unhealthy, "slow-gpu", "--gpu", "3", "--percent", "7"]).code(0);
@@ -122,6 +124,12 @@ fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
     let repair = format!("`muster node inject repair {node}`");
     assert!(gone.contains("GPU 2 of node") && gone.contains("fell off its bus"), "{gone}");
     assert!(gone.contains(&repair), "{gone}");
+    // Who returns it untested is told what is closed by that.
+    let out = c.muster(&["node", "return", &node, "--reason", "looked at"]);
+    out.code(0);
+    assert!(out.stdout.contains("; closed "), "{out:?}");
+    assert!(out.stdout.contains("gpu-off-bus of GPU 2"), "{out:?}");
+    assert!(out.stderr.contains("and no test passed"), "{out:?}");
 }
 
 #[test]

@@ -102,6 +102,11 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
     assert_eq!(total["jobs"]["succeeded"], 1, "{f:#}");
     assert_eq!(total["jobs"]["succeeded_first"], 0, "{f:#}");
     assert_eq!((&f["complete"], &f["inventory"][0]["gpus"]), (&true.into(), &32.into()), "{f:#}");
+    // Last week there was no site: nothing of it is final.
+    let out = c.muster(&["report", "weekly"]);
+    out.code(0);
+    assert!(out.stdout.contains("no data: this site is known since"), "{out:?}");
+    assert!(!out.stdout.contains("  final "), "{out:?}");
     let out = c.muster(&["report", "fleet"]);
     out.code(0);
     assert!(out.stdout.contains("not enough history"), "{}", out.stdout);

@@ -66,6 +66,8 @@ fn explain_preemption(out: &mut Explanation, room: &PlannedPreemption, now: Time
     let wait = Span::secs(room.at.since(now).0.div_ceil(1000));
     out.summary = format!("starts within {wait}: {}", why.join(", "));
     out.gives_way = room.victims.iter().map(|v| v.job).chain(room.shrinks.clone()).collect();
+    // It starts as it is: nothing else is advised.
+    out.suggestions.clear();
     let basis = "others would be stopped for it".into();
     out.estimate = Some(Estimate { earliest: None, at: room.at, reserved: false, basis });
 }
@@ -75,6 +77,9 @@ fn explain_preemption(out: &mut Explanation, room: &PlannedPreemption, now: Time
 fn may_share(job: &Job) -> bool {
     !job.state.is_final() && job.depends.is_empty()
 }
+
+/// What moves a reserved start that waits for the end of others.
+const UNLESS_OVERRULED: &str = "unless jobs of a higher priority class come";
 
 /// Jobs ahead that are named one by one.
 const AHEAD_SHOWN: usize = 5;
@@ -219,6 +224,8 @@ impl State {
                 Some(name) => format!("reserved from the end of reservation `{name}`"),
                 None => "reserved by the time limits of what runs".to_owned(),
             };
+            // Work of a higher class takes capacity that is only waited for.
+            let limits = format!("{limits}, {UNLESS_OVERRULED}");
             let basis = match p.basis {
                 Basis::Limits => limits.as_str(),
                 Basis::Preemption if self.is_preempted_for(id) => "others are being stopped for it",
@@ -227,6 +234,9 @@ impl State {
                 Basis::Resize => "it is being resized",
                 Basis::Move => "it is being moved",
             };
+            if p.basis == Basis::Preemption {
+                out.suggestions.clear();
+            }
             let moved = p.moved.as_ref().map(|m| format!("; later than before: {m}"));
             let basis = format!("{basis}{}", moved.unwrap_or_default());
             out.estimate = Some(Estimate { earliest: None, at: p.at, reserved: true, basis });

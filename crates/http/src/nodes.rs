@@ -255,8 +255,15 @@ async fn steer(
 ) -> Reply {
     writer.caller.over_site(Role::Operator)?;
     let name = node_name(name)?;
+    let open: Vec<u64> = app.brain().read(|s| s.health.open_on(&name).map(|f| f.id).collect());
     let done = writer.call(&app, raw, command(name.clone())).await?;
-    let (_, node) = find(&app, &writer.caller, &name)?;
+    let (_, mut node) = find(&app, &writer.caller, &name)?;
+    // Who changes a node is told what no longer counts against it.
+    node.findings_closed = app.brain().read(|s| {
+        let now = open.iter().filter_map(|id| s.health.findings.get(id));
+        let closed = now.filter(|f| f.closed.is_some());
+        closed.map(|f| health::findings::view(f)).collect()
+    });
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(node.version), &node))
 }
 

@@ -238,15 +238,21 @@ impl Qualification {
     /// The first check that failed, in words.
     #[must_use]
     pub fn first_failure(&self) -> Option<String> {
-        let c = self.checks.iter().find(|c| c.outcome == Outcome::Failed)?;
-        let gpu = c.gpu.map(|g| format!(" of GPU {g}")).unwrap_or_default();
-        let figure = match (c.value, c.floor) {
-            (Some(v), Some(f)) => format!(" is {v} {}, not {f}", c.unit),
-            _ => String::new(),
-        };
-        let note = if c.note.is_empty() { String::new() } else { format!(": {}", c.note) };
-        Some(format!("{}{gpu}{figure}{note}", c.name))
+        first_failure(&self.checks)
     }
+}
+
+/// The first of these checks that failed, in words.
+#[must_use]
+pub fn first_failure(checks: &[Check]) -> Option<String> {
+    let c = checks.iter().find(|c| c.outcome == Outcome::Failed)?;
+    let gpu = c.gpu.map(|g| format!(" of GPU {g}")).unwrap_or_default();
+    let figure = match (c.value, c.floor) {
+        (Some(v), Some(f)) => format!(" is {v} {}, not {f}", c.unit),
+        _ => String::new(),
+    };
+    let note = if c.note.is_empty() { String::new() } else { format!(": {}", c.note) };
+    Some(format!("{}{gpu}{figure}{note}", c.name))
 }
 
 pub(crate) fn cut(text: &mut String, most: usize) {

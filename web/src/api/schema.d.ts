@@ -5619,6 +5619,8 @@ export interface components {
             faults?: components["schemas"]["Fault"][];
             /** @description Open findings about it; empty in lists of nodes. */
             findings?: components["schemas"]["Finding"][];
+            /** @description Findings about it that this request closed; only in answers to requests that change it. */
+            findings_closed?: components["schemas"]["Finding"][];
             /**
              * Format: int32
              * @description How often it came into service.

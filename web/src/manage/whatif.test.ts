@@ -64,7 +64,7 @@ test('what is wrong is said at its field, by the name that the server has for it
 
 test('the command asks the same', () => {
   const body = { changes: ['nodes=+8'], seeds: 8, horizon: null, budget: '10s' };
-  expect(commandOf(body)).toBe('muster whatif --from server --change nodes=+8');
+  expect(commandOf(body)).toBe('muster whatif --from server --change nodes=+8 --seeds 8 --budget 10s');
   const changes = ['spares=2', "policy.a=b c'd"];
   const command = commandOf({ changes, seeds: 4, horizon: '24h', budget: '20s' });
   expect(command).toContain(`--change spares=2 --change 'policy.a=b c'\\''d' --seeds 4`);

@@ -111,12 +111,12 @@ export function whatIfBody(form: WhatIfForm): { body: WhatIfBody } | { problem: 
 const quoted = (text: string) =>
   /^[\w.,:=+@%/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The command that asks the same of the same server. */
+/** The command that asks the same of the same server, with what bounds it also where that is usual. */
 export function commandOf({ changes, seeds, horizon, budget }: WhatIfBody): string {
   const words = ['muster whatif --from server', ...changes.map((c) => `--change ${quoted(c)}`)];
-  if (seeds !== 8) words.push(`--seeds ${seeds}`);
+  words.push(`--seeds ${seeds}`);
   if (horizon) words.push(`--horizon ${horizon}`);
-  if (budget !== '10s') words.push(`--budget ${budget}`);
+  words.push(`--budget ${budget}`);
   return words.join(' ');
 }
 

@@ -35,7 +35,7 @@ impl FailureModes {
     }
 }
 
-fn action_list(actions: &[Action]) -> String {
+pub(super) fn action_list(actions: &[Action]) -> String {
     actions.iter().map(|a| a.word()).collect::<Vec<_>>().join(", ")
 }
 
@@ -141,7 +141,7 @@ const NOT_YET: &[(&str, &str)] = &[
 ];
 
 /// The steps, with who decides by default.
-fn steps(actions: &[Action]) -> String {
+pub(super) fn steps(actions: &[Action]) -> String {
     let by_default = Remediations::default();
     let told = |a: &Action| {
         let who = match by_default.mode(*a) {

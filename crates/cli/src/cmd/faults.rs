@@ -1,8 +1,10 @@
 //! `muster faults`.
 
+use super::failure_modes::action_list;
 use clap::Args;
 use muster_api::{Fault, FaultList, FaultsQuery};
 use muster_client::Client;
+use muster_health::detect::fault::remediated;
 use muster_health::faults::Catalogue;
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
@@ -90,7 +92,18 @@ pub(crate) async fn pages(
 
 /// The faults as a table; without the nodes where there is only one.
 pub(crate) fn table(faults: &[Fault], now: Time, nodes: bool) -> Table {
-    let mut head = vec!["WHEN", "NODE", "GPU", "CODE", "CLASS", "COUNT", "JOB", "ACTION", "TEXT"];
+    let mut head = vec![
+        "WHEN",
+        "NODE",
+        "GPU",
+        "CODE",
+        "CLASS",
+        "COUNT",
+        "JOB",
+        "ASKS FOR",
+        "REMEDIATION",
+        "TEXT",
+    ];
     if !nodes {
         head.remove(1);
     }
@@ -105,6 +118,7 @@ pub(crate) fn table(faults: &[Fault], now: Time, nodes: bool) -> Table {
             number(f.count),
             cell(f.attempt.as_deref().unwrap_or_default()),
             cell(f.action.words()),
+            cell(remediation(f)),
             cell(&f.text),
         ];
         if !nodes {
@@ -113,6 +127,13 @@ pub(crate) fn table(faults: &[Fault], now: Time, nodes: bool) -> Table {
         table.row(row);
     }
     table
+}
+
+/// The remediation steps of its failure mode, by the map of failure modes; none where nothing is
+/// done about it.
+fn remediation(f: &Fault) -> String {
+    let found = remediated(&f.code, (f.class, f.action), f.gpu);
+    found.map(|(mode, _)| action_list(mode.steps)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -145,5 +166,14 @@ pub(crate) mod tests {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
         assert!(!text.contains('\u{7}'), "{text:?}");
+        assert!(text.contains("reboot, power_cycle, replace"), "{text}");
+        // What the job is to do is not all that is done.
+        let mut contained = fault("xid-94");
+        (contained.class, contained.action) = (FaultClass::Memory, FaultAction::RestartJob);
+        let text = table(&[contained], Time(120_000), true).render_for(None, false);
+        assert!(text.contains("reset_gpu, replace"), "{text}");
+        let mut own = fault("xid-31");
+        (own.class, own.action) = (FaultClass::Application, FaultAction::RestartJob);
+        assert_eq!(remediation(&own), "");
     }
 }

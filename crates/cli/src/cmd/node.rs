@@ -6,8 +6,9 @@ pub(crate) mod qualify;
 
 use super::bulk::Refusals;
 use clap::{Args, Subcommand, ValueEnum};
-use muster_api::{CordonRequest, DrainRequest, ExcludeRequest, MarkRequest, Node};
+use muster_api::{CordonRequest, DrainRequest, ExcludeRequest, Finding, MarkRequest, Node};
 use muster_client::{Client, ClientError};
+use muster_model::finding::Severity;
 use muster_model::node::{NodeRole, Stage};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
@@ -180,6 +181,9 @@ impl NodeCmd {
                 Ok(node) => {
                     if ctx.is_table() {
                         output::print(&describe_node(&node, before == Some(node.version)))?;
+                        if let Some(warning) = untested(&node) {
+                            output::note(&warning);
+                        }
                     }
                     after.push(node);
                 }
@@ -204,7 +208,41 @@ fn describe_node(node: &Node, already: bool) -> String {
     let out: Vec<String> = node.gpus_excluded.iter().map(ToString::to_string).collect();
     let out =
         if out.is_empty() { String::new() } else { format!(", without GPU {}", out.join(",")) };
-    format!("node {} is {}{already}{why}{role}{out}\n", node.name, node.state)
+    let closed = closed(&node.findings_closed);
+    format!("node {} is {}{already}{why}{role}{out}{closed}\n", node.name, node.state)
+}
+
+/// Findings of a node that are named one by one.
+const CLOSED_SHOWN: usize = 8;
+
+/// What no longer counts against a node after what was done with it.
+fn closed(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return String::new();
+    }
+    let mut named: Vec<String> = findings.iter().take(CLOSED_SHOWN).map(finding).collect();
+    let rest = findings.len().saturating_sub(CLOSED_SHOWN);
+    if rest > 0 {
+        named.push(format!("{rest} more"));
+    }
+    format!("; closed {}: {}", output::plural(findings.len(), "finding"), named.join(", "))
+}
+
+fn finding(f: &Finding) -> String {
+    match f.gpu {
+        Some(gpu) => format!("{} of GPU {gpu}", f.kind),
+        None => f.kind.clone(),
+    }
+}
+
+/// That no test says that what was critical is over.
+fn untested(node: &Node) -> Option<String> {
+    let critical = node.findings_closed.iter().filter(|f| f.severity == Severity::Critical).count();
+    let test = format!("`muster node qualify {}` tests the node", node.name);
+    (critical > 0 && node.stage == Stage::Ready).then(|| {
+        let found = output::plural(critical, "critical finding");
+        format!("warning: {found} closed, and no test passed; {test}")
+    })
 }
 
 enum Act {
@@ -296,5 +334,24 @@ mod tests {
             describe_node(&node, false),
             "node n1 is quarantined (gpu-off-bus), without GPU 3,5\n"
         );
+    }
+
+    #[test]
+    fn a_node_is_told_with_the_findings_that_were_closed() {
+        let mut node = super::super::nodes::tests::node("n1");
+        assert_eq!(untested(&node), None);
+        let first = muster_api::samples::finding(1);
+        let mut second = muster_api::samples::finding(2);
+        (second.kind, second.gpu) = ("node-lost".into(), None);
+        second.severity = Severity::Warning;
+        node.findings_closed = vec![first.clone(), second];
+        assert_eq!(
+            describe_node(&node, false),
+            "node n1 is ready; closed 2 findings: gpu-off-bus of GPU 3, node-lost\n"
+        );
+        let warning = untested(&node).expect("one is critical");
+        assert!(warning.starts_with("warning: 1 critical finding closed, and no"), "{warning}");
+        node.findings_closed = vec![first; 10];
+        assert!(describe_node(&node, false).ends_with(", gpu-off-bus of GPU 3, 2 more\n"));
     }
 }

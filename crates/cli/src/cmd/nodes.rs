@@ -174,6 +174,7 @@ pub(crate) mod tests {
             remediation: None,
             remediation_detail: None,
             findings: Vec::new(),
+            findings_closed: Vec::new(),
             pool: "default".into(),
             enrolled_at: Time(0).into(),
             changed_at: Time(0).into(),

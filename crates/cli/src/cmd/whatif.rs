@@ -111,7 +111,7 @@ impl SimulatorArgs {
         let mut base = site.plan(&[], self.horizon).map_err(wrong)?;
         let mut other = site.plan(&changes, self.horizon).map_err(wrong)?;
         let threads = muster_simcli::pool::threads(None);
-        let seeds = self.fit(&mut base, &mut other, threads.get())?;
+        let (seeds, less) = self.fit(&mut base, &mut other, threads.get())?;
         // Both lives of a seed are work of their own, so that all cores have some.
         let work: Vec<(u64, bool)> = (1..=seeds).flat_map(|s| [(s, false), (s, true)]).collect();
         let live = |(seed, changed): &(u64, bool)| {
@@ -124,7 +124,10 @@ impl SimulatorArgs {
         while let (Some(b), Some(c)) = (lives.next(), lives.next()) {
             pairs.push((b, c));
         }
-        let answer = site::answer(&site, &base, &other, &changes, &pairs);
+        let mut answer = site::answer(&site, &base, &other, &changes, &pairs);
+        if let Some(less) = less {
+            answer.notes.insert(0, less);
+        }
         if let (Some(file), Some((b, c))) = (&self.report, pairs.first()) {
             let now = Run {
                 label: "as it is",
@@ -161,8 +164,14 @@ impl SimulatorArgs {
         Ok(0)
     }
 
-    /// One short life tells what the others will take; says what is chosen.
-    fn fit(&self, base: &mut Plan<'_>, other: &mut Plan<'_>, threads: usize) -> Result<u64, Fail> {
+    /// One short life tells what the others will take; says what is chosen, and why it is less than
+    /// was asked for.
+    fn fit(
+        &self,
+        base: &mut Plan<'_>,
+        other: &mut Plan<'_>,
+        threads: usize,
+    ) -> Result<(u64, Option<String>), Fail> {
         let asked = base.horizon();
         let began = Instant::now();
         base.pilot().live(1).map_err(wrong)?;
@@ -182,13 +191,13 @@ impl SimulatorArgs {
         } else {
             "until the jobs that are there are over".into()
         };
-        let fewer = if seeds < self.seeds || base.horizon() < asked {
-            format!(" (to keep to --budget {})", self.budget)
-        } else {
-            String::new()
+        let less = ask.shortfall(seeds, asked, base.horizon());
+        let fewer = match less {
+            Some(_) => format!(" (to keep to --budget {})", self.budget),
+            None => String::new(),
         };
         output::note(&format!("simulating {} pairs, {looks}{fewer}", seeds));
-        Ok(seeds)
+        Ok((seeds, less))
     }
 }
 

@@ -77,7 +77,7 @@ fn a_start_that_nobodys_early_end_moves_says_so() {
     let said = start(&w, id);
     let ends = begins + Span::hours(2);
     assert_eq!((said.earliest, said.at), (Some(ends), ends));
-    assert!(said.basis.starts_with("reserved from the end of reservation `fans`; "), "{said:?}");
+    assert!(said.basis.starts_with("reserved from the end of reservation `fans`, "), "{said:?}");
     assert!(said.basis.ends_with("it starts no earlier"), "{said:?}");
 }
 

@@ -31,7 +31,9 @@ fn a_reserved_start_is_shown_with_what_it_rests_on() {
     assert_eq!(binding(&w, id), "capacity");
     let said = w.explain(id).estimate.unwrap();
     assert_eq!(said.at, at);
-    assert!(said.basis.contains("reserved by the time limits"), "{}", said.basis);
+    let caveat =
+        "reserved by the time limits of what runs, unless jobs of a higher priority class come";
+    assert!(said.basis.starts_with(caveat), "{}", said.basis);
 }
 
 #[test]
@@ -254,6 +256,22 @@ fn who_would_be_stopped_for_a_spec_is_said_as_the_plan_does_it() {
     // It happens as it was said.
     let id = w.submit(spec);
     assert_eq!(w.explain(id).estimate.unwrap().at, w.now + notice);
+}
+
+#[test]
+fn what_starts_when_others_are_stopped_needs_no_advice() {
+    let mut w = TestSite::new(2, 8);
+    let low = JobSpec { priority: Priority::Low, checkpoint: checkpoints(true), ..gang(1, 8) };
+    let running = w.run(low);
+    w.pass(Span::mins(10));
+    // One node is free, so a smaller gang would start at once.
+    let spec = JobSpec { priority: Priority::High, ..gang(2, 8) };
+    let e = ask(&w, &spec).unwrap();
+    assert_eq!(e.gives_way, [running], "{e:?}");
+    assert!(e.suggestions.is_empty(), "it starts as it is: {e:?}");
+    let id = w.submit(spec);
+    let e = w.explain(id);
+    assert!(e.estimate.is_some() && e.suggestions.is_empty(), "{e:?}");
 }
 
 #[test]

@@ -294,7 +294,9 @@ impl Bundle {
     fn rest(&self, o: &mut String) {
         if let Some(q) = &self.qualification {
             let r = &q.report;
-            let _ = writeln!(o, "\n## Last test\n\n{:?} at {}\n", r.outcome, when(q.ended_at));
+            let why = r.first_failure().map(|w| format!(": {}", line(&w))).unwrap_or_default();
+            let (word, at) = (r.outcome.word(), when(q.ended_at));
+            let _ = writeln!(o, "\n## Last test\n\n{word} at {at}{why}\n");
             for c in r.checks.iter().filter(|c| !c.note.is_empty()) {
                 let gpu = c.gpu.map(|g| format!(" of GPU {g}")).unwrap_or_default();
                 let _ = writeln!(o, "- {}{gpu}: {:?}, {}", line(&c.name), c.outcome, line(&c.note));

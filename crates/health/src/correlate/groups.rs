@@ -314,20 +314,28 @@ fn make_common(fit: &GroupFit<'_>) -> Common {
         Entity::Job(_) | Entity::Template(..) if killed(group) => FailureMode::NODE_KILLER.code(),
         _ => most,
     };
-    let verb = if kind == FailureMode::NODE_KILLER { "fell under" } else { "share" };
     Common {
         cause: fit.cause.clone(),
         kind: kind.to_owned(),
         findings: ids_of(group),
         severity: worst(group),
-        summary: format!(
-            "{} nodes that {verb} {} ({} nodes), {}: {}; {} elsewhere",
-            fit.nodes,
-            fit.cause,
-            fit.size,
-            within(group),
-            describe_hits(group),
-            fit.all - fit.nodes
-        ),
+        summary: summary(fit, kind == FailureMode::NODE_KILLER),
+    }
+}
+
+/// Which nodes were hit, of how many, within what time, and whether others were.
+fn summary(fit: &GroupFit<'_>, killed: bool) -> String {
+    let group = &fit.group;
+    let (nodes, size, within, hits) = (fit.nodes, fit.size, within(group), describe_hits(group));
+    let hit = match &fit.cause {
+        Entity::Job(id) if killed => {
+            format!("{nodes} nodes failed under job {id} ({size} nodes) {within}")
+        }
+        cause if killed => format!("{nodes} nodes failed under {cause} ({size} nodes) {within}"),
+        cause => format!("{nodes} nodes that share {cause} ({size} nodes), {within}"),
+    };
+    match fit.all - nodes {
+        0 => format!("{hit}: {hits}; none elsewhere"),
+        others => format!("{hit}: {hits}; {others} elsewhere"),
     }
 }

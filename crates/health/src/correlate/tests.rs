@@ -175,6 +175,9 @@ fn a_crash_over_77_nodes_in_11_racks_is_attributed_to_the_job() {
     let found = ask(&fleet, &notes, &size);
     assert_eq!(found.len(), 1);
     assert_eq!((&found[0].cause, found[0].kind.as_str()), (&Entity::Job(JobId(9)), "node-killer"));
+    let words = &found[0].summary;
+    assert!(words.starts_with("77 nodes failed under job 9 (77 nodes) within "), "{words}");
+    assert!(words.ends_with(": gpu-reset-needed on 77 nodes; none elsewhere"), "{words}");
 }
 
 #[test]

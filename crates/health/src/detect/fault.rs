@@ -4,13 +4,14 @@
 //! only the failure mode, how bad it is and how sure that is are chosen.
 
 use crate::faults::{Catalogue, Code, Entry, FaultAttribution};
-use crate::modes::mode;
+use crate::modes::{ModeEntry, mode};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
-use muster_model::fault::{FaultAction, FaultClass, ObservedFault};
+use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::remediation::Action;
+use muster_model::units::Time;
 
 /// The driver's own word on a GPU.
 const VERDICT: Code = Code::Xid(154);
@@ -32,24 +33,19 @@ pub fn evaluate(node: &NodeName, fault: &ObservedFault, before: u64) -> Option<O
 #[must_use]
 pub fn evaluate_by(
     catalogue: &Catalogue,
-    (sku, pool): (&str, &str),
+    place: (&str, &str),
     node: &NodeName,
     fault: &ObservedFault,
     before: u64,
 ) -> Option<ObservedFinding> {
-    if fault.action == FaultAction::None || fault.class == FaultClass::Notice {
-        return None;
-    }
+    let (mode, severity) = classify(catalogue, place, fault)?;
     let code = catalogue.code(&fault.code);
     let entry = code.and_then(|c| catalogue.entry(c));
-    let usual = code.map(|c| catalogue.evaluate(c, sku, pool).action);
-    let kind = kind(code, fault).code();
-    let severity = severity(kind, code, usual, fault);
     let entity = match fault.gpu {
         Some(gpu) => Entity::Gpu(node.clone(), gpu),
         None => Entity::Node(node.clone()),
     };
-    let mut finding = ObservedFinding::new(kind, entity, severity, fault.at)
+    let mut finding = ObservedFinding::new(mode.code(), entity, severity, fault.at)
         .with_confidence(confidence(code, entry, fault, before))
         .because(format!("{}: {}", fault.code, fault.text));
     if let Some(entry) = entry {
@@ -63,6 +59,46 @@ pub fn evaluate_by(
     finding.attempt = fault.attempt;
     finding.rank = fault.rank;
     Some(finding.bounded())
+}
+
+/// The failure mode that something is done about when a fault is reported, and how bad the finding
+/// is. None where nothing follows from the fault, or only a remark.
+#[must_use]
+pub fn remediated(
+    code: &str,
+    (class, action): (FaultClass, FaultAction),
+    gpu: Option<u32>,
+) -> Option<(&'static ModeEntry, Severity)> {
+    let fault = ObservedFault {
+        code: code.to_owned(),
+        at: Time(0),
+        count: 1,
+        source: FaultSource::Kernel,
+        class,
+        action,
+        gpu,
+        pid: None,
+        attempt: None,
+        rank: None,
+        text: String::new(),
+    };
+    let (kind, severity) = classify(Catalogue::builtin(), ("", ""), &fault)?;
+    let entry = mode(kind.code()).filter(|_| severity > Severity::Info)?;
+    Some((entry, severity))
+}
+
+fn classify(
+    catalogue: &Catalogue,
+    (sku, pool): (&str, &str),
+    fault: &ObservedFault,
+) -> Option<(FailureMode, Severity)> {
+    if fault.action == FaultAction::None || fault.class == FaultClass::Notice {
+        return None;
+    }
+    let code = catalogue.code(&fault.code);
+    let usual = code.map(|c| catalogue.evaluate(c, sku, pool).action);
+    let mode = kind(code, fault);
+    Some((mode, severity(mode.code(), code, usual, fault)))
 }
 
 /// Is it the program's doing? The reader leaves the class as it is when repeats on one place of

@@ -497,4 +497,14 @@ async fn a_third_unhealthy_node_takes_no_new_work_and_is_not_called_taken() {
         }
         assert!(!n.to_string().contains("gpu-off-bus"), "{n}");
     }
+    // The answer to a return names what it closed.
+    let reason = json!({"reason": "looked at"});
+    let back = s.post(&s.operator, "/v1/nodes/n5/return", &reason).await;
+    assert_eq!(back.status, 200, "{:?}", back.body);
+    let back = back.json();
+    let closed = &back["findings_closed"][0];
+    assert_eq!((&closed["kind"], &closed["gpu"]), (&json!("gpu-off-bus"), &json!(3)), "{back}");
+    assert_eq!((&closed["state"], &back["findings"]), (&json!("closed"), &json!([])), "{back}");
+    let later = s.get(&s.operator, "/v1/nodes/n5").await.json();
+    assert_eq!(later["findings_closed"], Value::Null, "only the request that closed it: {later}");
 }

@@ -38,6 +38,21 @@ pub struct Ask {
     pub most_nodes: usize,
 }
 
+impl Ask {
+    /// Why less was simulated than was asked for: `made` pairs, `horizon` ahead of `asked`.
+    #[must_use]
+    pub fn shortfall(&self, made: u64, asked: Span, horizon: Span) -> Option<String> {
+        let fewer = (made < self.seeds).then(|| format!("{made} of {} pairs", self.seeds));
+        let shorter = (horizon < asked).then(|| format!("{horizon} ahead instead of {asked}"));
+        let less: Vec<String> = fewer.into_iter().chain(shorter).collect();
+        let budget = Span((self.budget_s * 1000.0) as u64);
+        (!less.is_empty()).then(|| {
+            let less = less.join(", ");
+            format!("{less}: more does not fit into {budget}; `--budget` allows more time")
+        })
+    }
+}
+
 impl Plan<'_> {
     /// The same, only as long as is needed to see how long the others take.
     #[must_use]
@@ -97,6 +112,7 @@ impl Site {
         let began = clock().ok_or(SimError::Stopped)?;
         base.pilot().live_while(1, &goes_on)?;
         let took = clock().ok_or(SimError::Stopped)? - began;
+        let asked = base.horizon();
         let effort = base.effort(ask, took, 1);
         base.shorten(effort.horizon);
         other.shorten(effort.horizon);
@@ -118,6 +134,10 @@ impl Site {
         if pairs.is_empty() {
             return Err(SimError::Stopped);
         }
-        Ok(answer(self, &base, &other, &ask.changes, &pairs))
+        let mut out = answer(self, &base, &other, &ask.changes, &pairs);
+        if let Some(less) = ask.shortfall(pairs.len() as u64, asked, base.horizon()) {
+            out.notes.insert(0, less);
+        }
+        Ok(out)
     }
 }

@@ -276,6 +276,7 @@ fn a_question_that_is_stopped_has_the_pairs_that_are_complete_or_no_answer() {
     assert!(matches!(stops_after(1), Err(SimError::Stopped)), "before the first pair");
     let late = stops_after(all - 1).unwrap();
     assert_eq!(late.seeds, 3, "the last pair was not complete");
+    assert!(late.notes[0].starts_with("3 of 4 pairs: more does not fit into "), "{:?}", late.notes);
     assert_eq!(looked.get(), all, "and nothing was simulated after the stop");
 }
 
@@ -296,6 +297,14 @@ fn less_time_means_fewer_pairs_and_then_a_shorter_horizon() {
     // What was asked for stays, and so does what ends by itself.
     assert_eq!(of(&long, 10.0, Some(week)), Effort { seeds: 3, horizon: week });
     assert_eq!(of(&short, 5.0, None), Effort { seeds: 3, horizon: Span::hours(90 * 24) });
+    // The answer says why it is less than was asked for.
+    let ask = Ask { budget_s: 10.0, ..more_nodes(8) };
+    assert_eq!(
+        ask.shortfall(3, week, Span::hours(6)).unwrap(),
+        "3 of 8 pairs, 6h ahead instead of 1w: more does not fit into 10s; `--budget` allows more \
+         time"
+    );
+    assert_eq!(ask.shortfall(8, week, week), None);
 }
 
 #[test]

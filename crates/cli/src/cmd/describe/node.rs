@@ -3,6 +3,7 @@
 use crate::cmd::{faults, findings, node as steer, nodes, remediations};
 use muster_api::{Node, TimelineEntry};
 use muster_model::node::Stage;
+use muster_model::qualification::first_failure;
 use muster_model::units::Time;
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::size;
@@ -16,7 +17,10 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
     f.line("Avoided", node.avoided.as_deref().unwrap_or_default());
     let ready = node.state == "ready";
     f.line("No new work", node.no_new_work.as_deref().filter(|_| ready).unwrap_or_default());
-    f.line("Stage", format!("{:?}", node.stage).to_lowercase());
+    // One that is ready and does not serve is what its state says.
+    if ready || node.stage != Stage::Ready {
+        f.line("Stage", format!("{:?}", node.stage).to_lowercase());
+    }
     health(&mut f, node, now);
     f.line("Reachable", if node.reachable { "yes" } else { "no" });
     f.line(
@@ -26,7 +30,10 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
     f.line("Role", nodes::role(node));
     let testing = node.qualifying.as_ref().map(steer::qualify::progress);
     f.line("Qualifying", testing.unwrap_or_default());
-    let tested = node.qualified.as_ref().map(|q| steer::qualify::outcome(q, now));
+    let tested = node.qualified.as_ref().map(|q| {
+        let why = first_failure(&q.checks).map(|w| format!(": {w}")).unwrap_or_default();
+        format!("{}{why}", steer::qualify::outcome(q, now))
+    });
     f.line("Qualified", tested.unwrap_or_default());
     if node.protected {
         f.line(
@@ -166,7 +173,11 @@ fn health(f: &mut Facts, node: &Node, now: Time) {
     f.line("Probation", node.probation.map(|t| full(now, t)).unwrap_or_default());
     f.line("Breaker", node.breaker.as_ref().map(|b| format!("{b} is open")).unwrap_or_default());
     if node.generation > 1 {
-        f.line("In service", format!("for the {} time", nth(node.generation)));
+        let times = match node.state.as_str() {
+            "ready" => format!("for the {} time", nth(node.generation)),
+            _ => format!("not now; {} times so far", node.generation),
+        };
+        f.line("In service", times);
     }
 }
 
@@ -222,12 +233,25 @@ mod tests {
             "Role:         spare",
             "████░░░░ 4/8 h100-sxm",
             "42  train",
-            "Qualified:    failed (quick, just now, took 30s)",
+            "Qualified:    failed (quick, just now, took 30s): gemm-bf16 of GPU 3 is 512 TFLOP/s",
             "gemm-bf16  3      512       690    635  TFLOP/s  failed",
             "xid-79",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_cordoned_node_is_not_called_ready() {
+        let mut node = nodes::tests::node("hgx-01");
+        node.generation = 2;
+        let serves = text(&node, &[], Time(0), false);
+        assert!(serves.contains("Stage:        ready\n"), "{serves}");
+        assert!(serves.contains("In service:   for the 2nd time\n"), "{serves}");
+        (node.state, node.cordon) = ("cordoned".into(), Some("fan".into()));
+        let cordoned = text(&node, &[], Time(0), false);
+        assert!(!cordoned.contains("Stage:"), "{cordoned}");
+        assert!(!cordoned.contains("for the 2nd time"), "{cordoned}");
     }
 
     #[test]
@@ -255,7 +279,7 @@ mod tests {
             "Time limit:   ",
             " for this stage: overdue\n",
             "Breaker:      leaf:a/b/c/d is open",
-            "In service:   for the 2nd time",
+            "In service:   not now; 2 times so far",
             "pending approval",
             "1m ago  finding  12    3  gpu-off-bus (A GPU fell off the bus)",
         ] {

@@ -1,10 +1,14 @@
 //! `muster explain xid 79`: what a fault is, without a server.
 
+use crate::cmd::failure_modes::steps;
+use muster_health::detect::fault::remediated;
 use muster_health::faults::{
     Catalogue, Code, Context, FaultAttribution, FaultReport, Reader, Rule, View, action_words,
     attribution_words, class_words,
 };
 use muster_model::fault::{FaultAction, FaultClass};
+use muster_model::finding::Severity;
+use muster_model::remediation::Action;
 use muster_model::units::Time;
 use muster_terminal::fail::{Fail, NOT_FOUND};
 use muster_terminal::output::colour::{self, Style, paint};
@@ -31,6 +35,14 @@ pub(super) struct FaultExplanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
     attribution: FaultAttribution,
+    /// The failure mode that it is a finding of, where something is done about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finding: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    severity: Option<Severity>,
+    /// Remediation steps of that failure mode, unless the policy says otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remediation: Vec<Action>,
     generations: Vec<&'static str>,
     text: &'static str,
     advice: &'static str,
@@ -79,6 +91,7 @@ pub(super) fn explain(
         detail = seen.detail;
     }
     let Rule { class, action, repeat, note } = rule;
+    let found = remediated(&code.to_string(), (class, action), gpu_of(code, class));
     Ok(FaultExplanation {
         kind: "Fault",
         code: code.to_string(),
@@ -93,6 +106,9 @@ pub(super) fn explain(
         note,
         detail,
         attribution: entry.attribution,
+        finding: found.map(|(mode, _)| mode.code),
+        severity: found.map(|(_, severity)| severity),
+        remediation: found.map(|(mode, _)| mode.steps.to_vec()).unwrap_or_default(),
         generations: entry.generations.clone(),
         text: entry.text,
         advice: entry.advice,
@@ -100,6 +116,12 @@ pub(super) fn explain(
         disputed: entry.disputed,
         rule: entry.special,
     })
+}
+
+/// Some GPU, where the fault is about one.
+fn gpu_of(code: Code, class: FaultClass) -> Option<u32> {
+    use FaultClass::{Bus, Gpu, Link, Memory};
+    (matches!(code, Code::Xid(_)) || matches!(class, Bus | Gpu | Link | Memory)).then_some(0)
 }
 
 fn catalogue(file: Option<&Path>) -> Result<Catalogue, Fail> {
@@ -161,10 +183,14 @@ fn text_for(shown: &FaultExplanation, on: bool) -> String {
     row("Component", class_words(shown.class));
     row("Attribution", attribution_words(shown.attribution));
     let style = if shown.action >= FaultAction::ResetWhenIdle { Style::Warn } else { Style::Plain };
-    row("Muster", &paint(action_words(shown.action), style, on));
+    row("Asks for", &paint(action_words(shown.action), style, on));
     if let Some(r) = &shown.repeat {
         let words = action_words(r.action);
         row("", &format!("{} times within {}: {words}", r.count, r.within));
+    }
+    if let (Some(mode), Some(severity)) = (shown.finding, shown.severity) {
+        row("Finding", &format!("{mode} ({})", severity.word()));
+        row("Remediation", &format!("by default: {}", steps(&shown.remediation)));
     }
     if let Some(detail) = &shown.detail {
         row("This line", detail);
@@ -205,8 +231,11 @@ mod tests {
              The GPU does not answer on PCIe any more.\n\n\
              Component    PCIe\n\
              Attribution  the platform, not the job\n\
-             Muster       restart the node\n\
+             Asks for     restart the node\n\
              \x20            5 times within 1d: inspect the hardware\n\
+             Finding      gpu-off-bus (critical)\n\
+             Remediation  by default: reboot the node (on approval), then power-cycle the node (on \
+             approval), then have the part replaced (on approval)\n\
              What to do   Restart the node. Again: check power, heat and seat, then replace.\n\
              Seen on      A100, H100, B100, GB200\n\n\
              Others say:\n  \
@@ -229,7 +258,8 @@ mod tests {
         assert_eq!(verdict.action, FaultAction::Reboot);
         assert!(text_for(&verdict, false).contains("This line    the driver's verdict\n"));
         assert!(text_for(&shown("xid", "63"), false).contains("Others say, and disagree:"));
-        assert!(text_for(&shown("xid", "45"), false).contains("Never acts"));
+        let trace = text_for(&shown("xid", "45"), false);
+        assert!(trace.contains("Never acts") && !trace.contains("Remediation"), "{trace}");
     }
 
     #[test]
@@ -254,6 +284,9 @@ mod tests {
         assert_eq!(json["attribution"], "platform");
         assert_eq!(json["disputed"], true);
         assert_eq!(json["repeat"]["count"], 5);
+        assert_eq!(json["finding"], "ecc-uncorrectable");
+        assert_eq!(json["severity"], "degraded");
+        assert_eq!(json["remediation"], serde_json::json!(["reset_gpu", "replace"]));
         assert_eq!(json["views"][0]["source"], "NVIDIA");
     }
 

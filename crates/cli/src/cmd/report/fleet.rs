@@ -161,6 +161,15 @@ pub(super) fn out_by(cause: &str) -> &str {
     if cause == "quarantine" { "by automation" } else { cause }
 }
 
+/// A mean time to recover. None where nothing had to.
+pub(super) fn mean(ms: Option<u64>) -> String {
+    match ms {
+        None | Some(0) => "-".into(),
+        Some(1..1000) => "under 1s".into(),
+        Some(ms) => length(Span(ms)),
+    }
+}
+
 fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
     let t = &r.total;
     f.section("Together", on);
@@ -169,7 +178,7 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
     if let Some(lost) = t.lost_before_gpu_seconds {
         f.text(&format!("lost besides: {} GPU-hours of work of days that were final", hours(lost)));
     }
-    f.text(&format!("MTBI {}, MTTR {} (means)", span(t.mtbi_ms), span(t.recover_ms)));
+    f.text(&format!("MTBI {}, MTTR {} (means)", span(t.mtbi_ms), mean(t.recover_ms)));
     let causes =
         |a, i, p, u| format!("{a} application, {i} infrastructure, {p} platform, {u} unknown");
     let interrupted = causes(t.own_failures, i.infrastructure, i.platform, i.unknown);

@@ -1,6 +1,6 @@
 //! The report of a week or a month for people.
 
-use super::fleet::{hours, out_by, percent};
+use super::fleet::{hours, mean, out_by, percent};
 use clap::Args;
 use muster_api::{FleetMetrics, PeriodKind, PeriodQuery, PeriodReport};
 use muster_model::slo::FINAL_AFTER;
@@ -77,7 +77,7 @@ fn lines(now: Option<&FleetMetrics>, before: Option<&FleetMetrics>) -> Vec<Line>
         line("failed: platform", &|f| platform(f).to_string(), more(&platform)),
         line("interruptions", &|f| f.interruptions.interruptions().to_string(), false),
         line("MTBI of a job", &|f| span(f.mtbi_ms), fell(&mtbi)),
-        line("MTTR of a job", &|f| span(f.recover_ms), false),
+        line("MTTR of a job", &|f| mean(f.recover_ms), false),
     ]
 }
 
@@ -95,14 +95,15 @@ pub(super) fn text(r: &PeriodReport, now: Time, on: bool) -> String {
     f.0.push_str(&format!("{}\n", paint(&format!("{what} {}", r.name), Style::Bold, on)));
     let so_far = if r.over { "" } else { ", not over yet" };
     f.0.push_str(&format!("  from {} to {}{so_far}\n", r.from, r.to));
-    if r.over {
+    let known = r.since < r.to;
+    // Of a time before the site was known, nothing is final.
+    if r.over && known {
         let at = muster_api::Timestamp(r.to.0 + FINAL_AFTER);
         f.0.push_str(&match at.0 <= now {
             true => format!("  final since {at}\n"),
             false => format!("  final from {at} on; what is found out until then corrects it\n"),
         });
     }
-    let known = r.since < r.to;
     if !known {
         f.0.push_str(&format!("  no data: this site is known since {}\n", r.since));
     } else if r.since > r.from {
@@ -255,5 +256,9 @@ mod tests {
         assert!(lines(None, None).iter().all(|l| l.now == "-" && !l.worse));
         let none = FleetMetrics::default();
         assert!(lines(Some(&none), None).iter().any(|l| l.now == "0" && l.before == "-"));
+        // Neither is a recovery that there was none of.
+        let none = FleetMetrics { recover_ms: Some(0), ..FleetMetrics::default() };
+        let told = lines(Some(&none), None);
+        assert!(told.iter().any(|l| l.name == "MTTR of a job" && l.now == "-"));
     }
 }
