@@ -7,7 +7,6 @@ use crate::isolation::source::{SourceError, open_source};
 use crate::isolation::{Account, Refusal, as_account, replaced};
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// What the supervisor must know of a slot in containers.
@@ -73,20 +72,7 @@ pub(crate) fn check_volumes(
     hidden: &[PathBuf],
 ) -> Result<(), Refusal> {
     for v in volumes {
-        let bind = |why: &str| {
-            Refusal::Job(format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at))
-        };
-        let real = source(Path::new(&v.from), who).map_err(|e| match e.io_kind() {
-            None => bind(&e.to_string()),
-            Some(io::ErrorKind::PermissionDenied) => {
-                let who = who.map_or_else(String::new, Account::describe_account);
-                bind(&format!("{who} may not go there"))
-            }
-            Some(_) => Refusal::Job(format!(
-                "volume `{}` does not exist on this node: create it, or fix `from`",
-                v.from
-            )),
-        })?;
+        let real = source(Path::new(&v.from), who).map_err(|e| e.refusal(v, who))?;
         if hidden.iter().any(|h| real.starts_with(h) || h.starts_with(&real)) {
             return Err(Refusal::Job(format!(
                 "volume `{}` has the agent's own directory in it: name another",
@@ -94,7 +80,10 @@ pub(crate) fn check_volumes(
             )));
         }
         if let Some(why) = replaced(&real) {
-            return Err(bind(why));
+            return Err(Refusal::Job(format!(
+                "cannot bind volume `{}` at `{}`: {why}",
+                v.from, v.at
+            )));
         }
     }
     Ok(())

@@ -1,7 +1,10 @@
 //! Where a volume comes from: opened once, without the links of `/proc` that lead past every path,
 //! and looked at before it is bound.
 
+use super::Refusal;
+use super::account::Account;
 use super::place::descriptor;
+use muster_model::spec::Volume;
 use muster_model::volume_source::{RefusedSource, check_source};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -31,11 +34,24 @@ pub(crate) enum SourceError {
 }
 
 impl SourceError {
-    /// Of what kind it is, where opening it failed.
-    pub(crate) fn io_kind(&self) -> Option<io::ErrorKind> {
+    /// The same as a refusal of the volume, which was looked up as this account, or as the agent.
+    pub(crate) fn refusal(&self, v: &Volume, who: Option<&Account>) -> Refusal {
+        let why = match (self, who) {
+            (SourceError::Io(e), _) if e.kind() == io::ErrorKind::NotFound => {
+                return Refusal::Job(format!(
+                    "volume `{}` does not exist on this node: create it, or fix `from`",
+                    v.from
+                ));
+            }
+            (SourceError::Io(e), Some(who)) if e.kind() == io::ErrorKind::PermissionDenied => {
+                format!("{} may not go there", who.describe_account())
+            }
+            _ => self.to_string(),
+        };
+        let said = format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at);
         match self {
-            SourceError::Io(e) => Some(e.kind()),
-            _ => None,
+            SourceError::OldKernel => Refusal::Node(said),
+            _ => Refusal::Job(said),
         }
     }
 }
@@ -104,7 +120,12 @@ mod tests {
         symlink(&root, root.join("plain")).unwrap();
         assert_eq!(open_source(&root.join("plain")).unwrap().1, root);
         let missing = open_source(&root.join("missing")).unwrap_err();
-        assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
+        let v = Volume { from: "/data".into(), at: "/mnt/x".into(), read_only: true };
+        let refusal = missing.refusal(&v, None);
+        assert!(
+            matches!(&refusal, Refusal::Job(why) if why.contains("`/data` does not exist")),
+            "{refusal:?}"
+        );
     }
 
     #[test]

@@ -201,7 +201,6 @@ pub(crate) fn replaced(real: &Path) -> Option<&'static str> {
 }
 
 fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPath>, Refusal> {
-    let who = &inside.account;
     let open = |v: &muster_model::spec::Volume| {
         let bad = |why: &dyn std::fmt::Display| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at))
@@ -210,16 +209,8 @@ fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPat
             return Err(bad(&why));
         }
         // Where it is by now, whatever links led there.
-        let (from, real) = open_source(Path::new(&v.from)).map_err(|e| match e.io_kind() {
-            Some(io::ErrorKind::NotFound) => Refusal::Job(format!(
-                "volume `{}` does not exist on this node: create it, or fix `from`",
-                v.from
-            )),
-            Some(io::ErrorKind::PermissionDenied) => {
-                bad(&format!("{} may not go there", who.describe_account()))
-            }
-            _ => bad(&e),
-        })?;
+        let opened = open_source(Path::new(&v.from));
+        let (from, real) = opened.map_err(|e| e.refusal(v, Some(&inside.account)))?;
         if let Some(why) = replaced(&real) {
             return Err(bad(&why));
         }

@@ -4,7 +4,7 @@ use super::Order;
 use crate::container;
 use crate::isolation::mounted::ExistingMounts;
 use crate::isolation::place::{self, MountPoints};
-use crate::isolation::source::{SourceError, open_source};
+use crate::isolation::source::open_source;
 use crate::isolation::{
     Account, IsolationView, Refusal, as_account, checkpoint_dir, slot_dir, sys,
 };
@@ -120,14 +120,7 @@ fn own_namespace() -> io::Result<()> {
 
 /// What a volume shows, held open: what is bound is what was looked at.
 fn source(v: &Volume) -> Result<File, Refusal> {
-    let opened = open_source(Path::new(&v.from)).map(|(from, _)| from);
-    opened.map_err(|e| match e {
-        SourceError::Io(_) => Refusal::Job(format!(
-            "volume `{}` does not exist on this node: create it, or fix `from`",
-            v.from
-        )),
-        e => Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at)),
-    })
+    open_source(Path::new(&v.from)).map(|(from, _)| from).map_err(|e| e.refusal(v, None))
 }
 
 fn bind(places: &mut MountPoints, v: &Volume, from: &File) -> io::Result<()> {
