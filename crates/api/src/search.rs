@@ -136,7 +136,7 @@ pub struct OutputHit {
     pub offset: u64,
     /// When its first byte came; null where that is not known.
     pub at: Option<Timestamp>,
-    /// The line, without colours.
+    /// The line, without colours; control characters and marks of direction are written out.
     pub text: String,
     /// The line is longer than `text`.
     pub cut: bool,

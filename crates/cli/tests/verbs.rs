@@ -2,6 +2,7 @@
 //! server: what each says, how it ends, and what became of it. Several share a cluster, because
 //! starting one takes longer than most of them.
 
+mod data_dir;
 mod health;
 mod plans;
 mod slo;

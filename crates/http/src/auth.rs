@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// How long a wrong token waits for its answer.
 const WRONG_TOKEN_DELAY: Duration = Duration::from_millis(50);
+/// What clocks and timers may round.
+const ROUNDING: Duration = Duration::from_millis(20);
 /// How long an idempotency key is remembered.
 const KEY_KEPT: Span = Span::mins(24 * 60);
 
@@ -153,6 +155,18 @@ impl Caller {
     /// When the caller is let in no longer: the end of the token, or of the session before it.
     pub(crate) fn ends_at(&self) -> Option<Time> {
         self.expires_at.into_iter().chain(self.session_until).min()
+    }
+
+    /// Comes back when the caller is let in no longer; never, where that has no end.
+    pub(crate) async fn expired(&self, app: &App) {
+        match self.ends_at() {
+            Some(at) => {
+                let left = at.since(app.brain().now()).0;
+                // Clocks and timers round: a moment later it has expired for certain.
+                tokio::time::sleep(Duration::from_millis(left) + ROUNDING).await;
+            }
+            None => std::future::pending().await,
+        }
     }
 
     /// Is the session over? Who shows the token itself has none.

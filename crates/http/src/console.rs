@@ -115,6 +115,7 @@ async fn produce(
         }
         let frame = tokio::select! {
             frame = seat.frames.recv() => frame,
+            () = caller.expired(&app) => return,
             () = tx.closed() => return,
         };
         next = match frame {

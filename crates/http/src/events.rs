@@ -324,6 +324,8 @@ async fn produce(
         }
         tokio::select! {
             changed = told.changed() => if changed.is_err() { return },
+            // What ended is told above.
+            () = caller.expired(&app) => {}
             () = tokio::time::sleep(keep_alive.saturating_sub(last_sent.elapsed())) => {
                 sent = outlet.send(Bytes::from_static(b": still here\n\n")).await;
                 last_sent = Instant::now();

@@ -190,18 +190,8 @@ async fn wait(
     durable: &mut tokio::sync::watch::Receiver<muster_model::Seq>,
     out: &Out,
 ) -> bool {
-    let expires = async {
-        match caller.ends_at() {
-            Some(at) => {
-                let left = at.since(app.brain().now()).0;
-                // Clocks and timers round: a moment later it has expired for certain.
-                tokio::time::sleep(Duration::from_millis(left) + LOOK).await;
-            }
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
-        () = expires => true,
+        () = caller.expired(app) => true,
         moved = durable.changed() => {
             tokio::time::sleep(LOOK).await;
             moved.is_ok()

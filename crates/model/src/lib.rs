@@ -43,6 +43,7 @@ pub mod tenant;
 pub mod text;
 pub mod topology;
 pub mod units;
+pub mod volume_source;
 pub mod whatif;
 
 pub use command::{Actor, Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};

@@ -1,6 +1,7 @@
-//! Text that nodes report, as it is stored.
+//! Text that nodes report, as it is stored, and lines of output, as they are shown.
 
 use crate::names::turns_text;
+use std::borrow::Cow;
 
 /// At the end of what was cut.
 const CUT: &str = "… (cut)";
@@ -17,11 +18,7 @@ pub fn bound(text: &mut String, most: usize) {
     if text.contains(is_odd) {
         let mut out = String::with_capacity(text.len().min(most));
         for c in text.chars() {
-            match c {
-                '\n' | '\r' | '\t' => out.push(' '),
-                c if is_odd(c) => out.extend(c.escape_unicode()),
-                c => out.push(c),
-            }
+            write_plain(if c == '\t' { ' ' } else { c }, &mut out);
             if out.len() > most {
                 break;
             }
@@ -31,6 +28,34 @@ pub fn bound(text: &mut String, most: usize) {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most.saturating_sub(CUT.len())));
         text.push_str(CUT);
+    }
+}
+
+/// A line of output as it is shown: like [`bound`], but tabs stay, which output has in its tables,
+/// and nothing is cut.
+#[must_use]
+pub fn plain_line(text: &str) -> Cow<'_, str> {
+    let stays = |c: char| c == '\t' || !is_odd(c);
+    if text.chars().all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '\t' {
+            out.push(c);
+        } else {
+            write_plain(c, &mut out);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Writes a character as a plain one: what ends a line as a space, what is odd by its number.
+fn write_plain(c: char, out: &mut String) {
+    match c {
+        '\n' | '\r' => out.push(' '),
+        c if is_odd(c) => out.extend(c.escape_unicode()),
+        c => out.push(c),
     }
 }
 
@@ -55,5 +80,12 @@ mod tests {
             assert!(long.len() <= 1024 && long.len() > 1000, "{}", long.len());
             assert!(long.ends_with("… (cut)") && !long.contains(is_odd));
         }
+    }
+
+    #[test]
+    fn a_line_of_output_turns_no_text_around_it() {
+        let shown = plain_line("a\tb\r\u{7}\u{9b}2J\u{202e}txt.exe\u{2066}é");
+        assert_eq!(shown, "a\tb \\u{7}\\u{9b}2J\\u{202e}txt.exe\\u{2066}é");
+        assert!(matches!(plain_line("a\tplain é"), Cow::Borrowed(_)));
     }
 }

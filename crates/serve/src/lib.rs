@@ -3,6 +3,7 @@
 mod admin;
 mod conns;
 mod listen;
+mod lock;
 mod place;
 
 pub use conns::ConnectionLimits;
@@ -191,6 +192,15 @@ impl ServerConfig {
     }
 }
 
+/// What a server waits for before it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting<'a> {
+    /// The process that used the data directory last has not let go of it. Told once.
+    DataDir(&'a Path),
+    /// This server leads.
+    Lead(&'a str),
+}
+
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -285,17 +295,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server: waits for the lease, loads the log, listens. `standby` is told who leads
-    /// while it waits.
+    /// Starts a server: waits for the data directory and the lease, loads the log, listens.
+    /// `waits` is told what for.
     ///
     /// # Errors
     /// [`ServeError`] with what failed.
     pub async fn start(
         config: ServerConfig,
-        standby: impl FnMut(&str) + Send + 'static,
+        mut waits: impl FnMut(Waiting<'_>) + Send + 'static,
     ) -> Result<Server, ServeError> {
         let dir = config.data_dir.clone();
-        let lock = lock_dir(&dir)?;
+        private::data_dir(&dir)
+            .map_err(io_error(format!("cannot use the data directory {}", dir.display())))?;
+        let lock = lock::take(&dir, lock::PATIENCE, || waits(Waiting::DataDir(&dir))).await?;
         if let StoreUrl::Sqlite(path) = &config.store {
             let what = format!("cannot use the store {}", path.display());
             private::store_file(path).map_err(io_error(what))?;
@@ -317,12 +329,11 @@ impl Server {
             snapshot_every: config.snapshot_every,
             retain: config.retain,
         };
-        let mut standby = standby;
         let lead = move || {
             Brain::lead(&brain_config, |holder| {
                 // Whoever looks for the leader is turned away at once, not left waiting.
                 waiting.close();
-                standby(holder);
+                waits(Waiting::Lead(holder));
             })
         };
         let brain = tokio::task::spawn_blocking(lead)
@@ -546,27 +557,6 @@ fn bind(addr: SocketAddr, what: &str) -> Result<TcpListener, ServeError> {
         socket.listen(4096)
     };
     listen().map_err(io_error(format!("cannot listen on {addr} for {what} (is it in use?)")))
-}
-
-/// One server per data directory.
-fn lock_dir(dir: &Path) -> Result<File, ServeError> {
-    private::data_dir(dir)
-        .map_err(io_error(format!("cannot use the data directory {}", dir.display())))?;
-    let path = dir.join("server.lock");
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(io_error(format!("cannot open {}", path.display())))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(ServeError::Busy(dir.into())),
-        Err(std::fs::TryLockError::Error(e)) => {
-            Err(io_error(format!("cannot lock {}", path.display()))(e))
-        }
-    }
 }
 
 /// The name under which this server holds the lease: the same after a restart, so that it need

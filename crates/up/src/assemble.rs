@@ -12,7 +12,7 @@ use muster_model::qualification::Level;
 use muster_model::topology::Topology;
 use muster_model::units::Span;
 use muster_monitor::exporter::PageConfig;
-use muster_serve::{ServeError, Server, ServerConfig, TlsFiles};
+use muster_serve::{ServeError, Server, ServerConfig, TlsFiles, Waiting};
 use muster_simnode::SimConfig;
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
@@ -131,13 +131,18 @@ pub(crate) async fn start_server(
     }
     config.tune_from_environment();
     let mut told = false;
-    let standby = move |holder: &str| {
-        if !told {
+    let waits = move |what: Waiting<'_>| match what {
+        Waiting::DataDir(dir) => output::note(&format!(
+            "waiting up to 30 s: the server before this one still holds {}",
+            dir.display()
+        )),
+        Waiting::Lead(holder) if !told => {
             output::note(&format!("standing by: {holder} leads; waiting for its lease to end"));
             told = true;
         }
+        Waiting::Lead(_) => {}
     };
-    let server = Server::start(config, standby).await.map_err(|e| {
+    let server = Server::start(config, waits).await.map_err(|e| {
         let fail = Fail::failed(chain(&e));
         match e {
             ServeError::Io { .. } => fail.hint("`muster doctor` searches for the cause"),

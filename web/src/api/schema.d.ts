@@ -5961,7 +5961,7 @@ export interface components {
             rank: number;
             /** @description Stdout or stderr. */
             stream: components["schemas"]["LogStream"];
-            /** @description The line, without colours. */
+            /** @description The line, without colours; control characters and marks of direction are written out. */
             text: string;
         };
         /** @description Lines of job output, the newest first. */

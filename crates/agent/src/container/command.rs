@@ -3,12 +3,10 @@
 use super::find::{Containers, Kind, Pull, Runtime, gpus_described};
 use super::wanted::ContainerRequest;
 use super::{ctr, podman};
-use crate::isolation::{Account, Refusal, as_account, not_a_volume};
+use crate::isolation::source::{SourceError, open_source};
+use crate::isolation::{Account, Refusal, as_account, replaced};
 use muster_model::spec::Volume;
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What the supervisor must know of a slot in containers.
@@ -74,38 +72,26 @@ pub(crate) fn check_volumes(
     hidden: &[PathBuf],
 ) -> Result<(), Refusal> {
     for v in volumes {
-        let bind = |why: &str| {
-            Refusal::Job(format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at))
-        };
-        let real = source(Path::new(&v.from), who).map_err(|e| match e.kind() {
-            io::ErrorKind::PermissionDenied => {
-                let who = who.map_or_else(String::new, Account::describe_account);
-                bind(&format!("{who} may not go there"))
-            }
-            _ => Refusal::Job(format!(
-                "volume `{}` does not exist on this node: create it, or fix `from`",
-                v.from
-            )),
-        })?;
+        let real = source(Path::new(&v.from), who).map_err(|e| e.refusal(v, who))?;
         if hidden.iter().any(|h| real.starts_with(h) || h.starts_with(&real)) {
             return Err(Refusal::Job(format!(
                 "volume `{}` has the agent's own directory in it: name another",
                 v.from
             )));
         }
-        if let Some(why) = not_a_volume(&real) {
-            return Err(bind(why));
+        if let Some(why) = replaced(&real) {
+            return Err(Refusal::Job(format!(
+                "cannot bind volume `{}` at `{}`: {why}",
+                v.from, v.at
+            )));
         }
     }
     Ok(())
 }
 
 /// Where a volume really comes from, if whoever runs inside may go there.
-fn source(from: &Path, who: Option<&Account>) -> io::Result<PathBuf> {
-    let look = || {
-        OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(from)?;
-        from.canonicalize()
-    };
+fn source(from: &Path, who: Option<&Account>) -> Result<PathBuf, SourceError> {
+    let look = || open_source(from).map(|(_, real)| real);
     match who {
         Some(who) => as_account(who, look)?,
         None => look(),
@@ -196,7 +182,9 @@ mod tests {
 
     #[test]
     fn what_is_the_nodes_alone_is_no_volume_of_an_image() {
-        for from in ["/proc", "/sys/kernel", "/run", "/usr/../proc/self", "/dev/shm"] {
+        for from in
+            ["/proc", "/sys/kernel", "/run", "/usr/../proc/self", "/proc/self/root", "/dev/shm"]
+        {
             let refused = refused(from, &[]);
             assert!(refused.contains("is the node's alone"), "{refused}");
         }

@@ -25,6 +25,7 @@ mod probe;
 mod run;
 mod scope;
 pub(crate) mod slot_dir;
+pub(crate) mod source;
 pub(crate) mod sys;
 mod view;
 
@@ -40,7 +41,7 @@ pub(crate) use init::Inner;
 pub(crate) use own::{OWN, grant_access, moved_to};
 pub(crate) use plan::SlotPlan;
 pub(crate) use scope::keep_abstract_sockets;
-pub(crate) use view::{named, not_a_volume};
+pub(crate) use view::{named, replaced};
 
 use muster_model::units::Span;
 use serde::{Deserialize, Serialize};

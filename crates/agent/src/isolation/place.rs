@@ -23,7 +23,7 @@ pub(super) fn open(path: &Path) -> io::Result<(File, PathBuf)> {
 }
 
 /// What is open, as a path that no link and no mount leads elsewhere.
-pub(super) fn descriptor(file: &File) -> PathBuf {
+pub(crate) fn descriptor(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 

@@ -4,6 +4,7 @@ use super::account::Account;
 use super::mounted::{self, ExistingMounts};
 use super::own::{OWN, moved_to};
 use super::place::{self, MountPoints};
+use super::source::open_source;
 use super::{
     IsolationView, Refusal, SCRATCH, SlotPlan, as_account, checkpoint_dir, dev, groups, passwd,
     run, sys,
@@ -17,9 +18,6 @@ use std::path::{Path, PathBuf};
 
 /// Private directories and what they are called in the scratch space.
 const PRIVATE: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
-/// What is the kernel's or the node's own cannot be a volume: it would show what the slot's own
-/// hide.
-const NO_VOLUMES: [&str; 4] = ["/proc", "/sys", "/run", "/dev/shm"];
 /// Writing here reaches the whole node.
 const READ_ONLY: [&str; 5] =
     ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/driver"];
@@ -196,17 +194,13 @@ fn make_lasting(dir: &Path, inside: &IsolationView) -> Result<(), Refusal> {
     checkpoint_dir::ready(dir).map_err(|e| checkpoint_dir::refusal(dir, Some(&inside.account), &e))
 }
 
-/// Why what is really there cannot be a volume, if so.
-pub(crate) fn not_a_volume(real: &Path) -> Option<&'static str> {
-    if PRIVATE.iter().any(|(at, _)| real == Path::new(at)) {
-        return Some("each job has its own, which needs no volume: name a directory in it");
-    }
-    let kept = NO_VOLUMES.iter().any(|d| real.starts_with(d));
-    kept.then_some("what is under /proc, /sys, /run and /dev/shm is the node's alone")
+/// Why a directory cannot be a volume where each job has one of its own instead, if so.
+pub(crate) fn replaced(real: &Path) -> Option<&'static str> {
+    let replaced = PRIVATE.iter().any(|(at, _)| real == Path::new(at));
+    replaced.then_some("each job has its own, which needs no volume: name a directory in it")
 }
 
 fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPath>, Refusal> {
-    let who = &inside.account;
     let open = |v: &muster_model::spec::Volume| {
         let bad = |why: &dyn std::fmt::Display| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {why}", v.from, v.at))
@@ -215,17 +209,9 @@ fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPat
             return Err(bad(&why));
         }
         // Where it is by now, whatever links led there.
-        let (from, real) = place::open(Path::new(&v.from)).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => Refusal::Job(format!(
-                "volume `{}` does not exist on this node: create it, or fix `from`",
-                v.from
-            )),
-            io::ErrorKind::PermissionDenied => {
-                bad(&format!("{} may not go there", who.describe_account()))
-            }
-            _ => bad(&e),
-        })?;
-        if let Some(why) = not_a_volume(&real) {
+        let opened = open_source(Path::new(&v.from));
+        let (from, real) = opened.map_err(|e| e.refusal(v, Some(&inside.account)))?;
+        if let Some(why) = replaced(&real) {
             return Err(bad(&why));
         }
         Ok(ExposedPath { from, at: PathBuf::from(&v.at) })

@@ -4,13 +4,14 @@ use super::Order;
 use crate::container;
 use crate::isolation::mounted::ExistingMounts;
 use crate::isolation::place::{self, MountPoints};
+use crate::isolation::source::open_source;
 use crate::isolation::{
     Account, IsolationView, Refusal, as_account, checkpoint_dir, slot_dir, sys,
 };
 use crate::run_dir::write_private;
 use crate::secrets;
 use muster_model::spec::Volume;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -91,21 +92,14 @@ fn mount(order: &Order) -> Result<(), Refusal> {
         )));
     }
     // Sources are looked at before anything is mounted: a volume must not hide the next one's.
-    for v in &order.volumes {
-        if !Path::new(&v.from).exists() {
-            return Err(Refusal::Job(format!(
-                "volume `{}` does not exist on this node: create it, or fix `from`",
-                v.from
-            )));
-        }
-    }
+    let sources = order.volumes.iter().map(source).collect::<Result<Vec<_>, _>>()?;
     let mut places = MountPoints::default();
-    for v in &order.volumes {
+    for (v, from) in order.volumes.iter().zip(&sources) {
         if let Some(why) = place::refused(Path::new(&v.at), &[]) {
             let (from, at) = (&v.from, &v.at);
             return Err(Refusal::Job(format!("cannot bind volume `{from}` at `{at}`: {why}")));
         }
-        bind(&mut places, v).map_err(|e| {
+        bind(&mut places, v, from).map_err(|e| {
             Refusal::Job(format!("cannot bind volume `{}` at `{}`: {e}", v.from, v.at))
         })?;
     }
@@ -124,11 +118,17 @@ fn own_namespace() -> io::Result<()> {
     sys::mount(None, Path::new("/"), None, libc::MS_REC | libc::MS_PRIVATE, None)
 }
 
-fn bind(places: &mut MountPoints, v: &Volume) -> io::Result<()> {
-    let (from, at) = (Path::new(&v.from), Path::new(&v.at));
-    places.make(at, from.is_dir(), None)?;
+/// What a volume shows, held open: what is bound is what was looked at.
+fn source(v: &Volume) -> Result<File, Refusal> {
+    open_source(Path::new(&v.from)).map(|(from, _)| from).map_err(|e| e.refusal(v, None))
+}
+
+fn bind(places: &mut MountPoints, v: &Volume, from: &File) -> io::Result<()> {
+    let at = Path::new(&v.at);
+    places.make(at, from.metadata()?.is_dir(), None)?;
     let before = v.read_only.then(ExistingMounts::now).transpose()?;
-    sys::mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;
+    let flags = libc::MS_BIND | libc::MS_REC;
+    sys::mount(Some(&place::descriptor(from)), at, None, flags, None)?;
     before.as_ref().map_or(Ok(()), ExistingMounts::make_later_read_only)
 }
 

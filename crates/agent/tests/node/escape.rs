@@ -28,6 +28,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         projects_do_not_read_each_others_files,
         real_accounts_go_before_the_range,
         a_volume_shows_only_what_its_project_may_see,
+        a_volume_never_comes_through_proc,
         a_volume_leaves_nothing_on_the_node,
         a_volume_in_a_volume_leads_nowhere_else,
         a_read_only_volume_is_so_with_all_that_is_mounted_in_it,
@@ -374,6 +375,37 @@ pub(crate) fn a_volume_shows_only_what_its_project_may_see() {
         assert!(matches!(end, SlotEnd::Unstartable { .. }), "{end:?}");
     }
     assert_eq!(std::fs::read_dir(closed.path()).unwrap().count(), 0);
+}
+
+/// What is in there depends on who looks: the agent's supervisor has more open than a job may see.
+pub(crate) fn a_volume_never_comes_through_proc() {
+    let Some(Site { data: _data, bench: mut b }) = site() else { return };
+    let at = b.files.path().join("at");
+    let mut ways: Vec<PathBuf> = ["/", "/dev"].map(PathBuf::from).into();
+    for (i, to) in [
+        "/proc/self/root",
+        "/proc/self/root/etc",
+        "/proc/thread-self/cwd",
+        "/proc/self/ns/mnt",
+        "/proc/self/fd/5",
+        "/proc/self/fd",
+        "/",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let link = b.files.path().join(format!("way-{i}"));
+        symlink(to, &link).unwrap();
+        ways.extend([PathBuf::from(to), link]);
+    }
+    for from in ways {
+        let mut d = b.detail("find at -maxdepth 1; exit 0");
+        d.volumes = vec![volume(&from, &at)];
+        let reason = refusal(&mut b, &d);
+        // A number that nothing is open under is not there at all, and a link may not be read.
+        let told = ["is the node's alone", "is the whole node", "does not exist", "may not go"];
+        assert!(told.iter().any(|t| reason.contains(t)), "{}: {reason}", from.display());
+    }
 }
 
 fn refusal(b: &mut Bench, d: &RunDetail) -> String {

@@ -245,9 +245,18 @@ pub(crate) fn a_fence_holds_where_a_node_is_in_sight() {
         return;
     }
     let mut d = b.detail("cat node/null && echo null; (: < node/loop7) && echo gpu; exit 0");
-    // The whole of /dev, as a careless volume might bind it.
+    // Nodes that are elsewhere than in /dev, as a careless volume might bind them.
+    let nodes = tempfile::tempdir_in("/var/lib").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(nodes.path(), mode).unwrap();
+    for (name, numbers) in [("null", ["c", "1", "3"]), ("loop7", ["b", "7", "7"])] {
+        let mut mknod = std::process::Command::new("mknod");
+        mknod.args(["-m", "666"]).arg(nodes.path().join(name)).args(numbers);
+        assert!(mknod.status().unwrap().success(), "{name}");
+    }
     let at = b.files.path().join("node").display().to_string();
-    d.volumes = vec![Volume { from: "/dev".into(), at, read_only: false }];
+    let from = nodes.path().display().to_string();
+    d.volumes = vec![Volume { from, at, read_only: false }];
     assert_eq!(run(&mut b, &d), "null\n");
     d.slot.gpus = GpuSet(0b1000);
     assert_eq!(run(&mut b, &d), "null\ngpu\n");

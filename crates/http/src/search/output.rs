@@ -10,6 +10,7 @@ use muster_api::{LogStream, OutputHit, OutputHitList, OutputSearchQuery};
 use muster_link::messages::Stream;
 use muster_model::job::Job;
 use muster_model::names::ProjectName;
+use muster_model::text::plain_line;
 use muster_model::units::Time;
 use muster_model::{AttemptKey, JobId, Seq};
 use muster_outsearch::{MatchedLine, Query as Words, SearchRequest, shown_line};
@@ -193,7 +194,7 @@ fn readable_hit(
         line: found.number,
         offset: found.offset,
         at: found.at.map(|at| Time(at).into()),
-        text,
+        text: plain_line(&text).into_owned(),
         cut: cut || found.len >= muster_outsearch::MAX_LINE as u64,
     })
 }

@@ -84,6 +84,21 @@ async fn so_many_tasks_are_changed_by_one_token_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_the_nodes_own_is_no_volume() {
+    let s = site().await;
+    for from in ["/", "/proc/self/fd/5", "/proc/self/root", "/proc/thread-self/cwd", "/dev", "/run"]
+    {
+        let mut spec = held("curious");
+        spec["volumes"] = json!([{"from": from, "at": "/mnt/x"}]);
+        let got = s.post(&s.user, "/v1/jobs", &spec).await;
+        let error = &got.json()["error"];
+        let field = json!("volumes[0].from");
+        assert_eq!((got.status.as_u16(), &error["field"]), (422, &field), "{from}: {error}");
+    }
+    assert!(items(&s.get(&s.user, "/v1/jobs").await.json()).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_terminal_would_obey_is_refused_with_the_field() {
     let s = site().await;
     let evil = "/mnt/\x1b[2J\u{9b}x";

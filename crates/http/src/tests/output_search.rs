@@ -104,6 +104,17 @@ async fn lines_are_found_by_those_who_may_read_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_line_turns_no_text_around_it() {
+    let (s, _dir, _running) = indexed().await;
+    let job = submit(&s, &s.user).await;
+    print(&s, job, "saved\tto \u{202e}txt.exe\u{2069} \u{9b}2J\u{7f}\n").await;
+    let hits = found(&s, &s.user, "q=saved", 1).await;
+    assert_eq!(hits[0]["text"], "saved\tto \\u{202e}txt.exe\\u{2069} \\u{9b}2J\\u{7f}");
+    let got = s.get(&s.user, "/v1/search/output?q=saved").await;
+    assert!(!got.json().to_string().contains(muster_model::text::is_odd), "{:?}", got.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_was_there_before_the_server_started_has_the_time_at_which_it_came() {
     let s = site().await;
     let job = submit(&s, &s.user).await;

@@ -7,6 +7,7 @@ use axum::body::BodyDataStream;
 use futures::StreamExt as _;
 use muster_link::messages::{LogChunk, Stream};
 use muster_model::ids::{AttemptKey, JobId};
+use muster_model::tenant::Role;
 use muster_model::units::Span;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -202,6 +203,31 @@ async fn a_stream_ends_when_its_token_does() {
     let path = format!("/v1/tokens/{}", made["id"].as_str().unwrap());
     assert_eq!(s.call(&s.admin, "DELETE", &path, &Value::Null, &[]).await.status, 204);
     while stream.next().await.is_some() {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_on_which_nothing_happens_ends_when_its_token_expires() {
+    // Nobody hears of it by a sign of life: these never come here.
+    let s = site().await;
+    let headers = [("accept", "text/event-stream")];
+    // On a slow machine a token may have expired before it is shown: then the next lasts longer.
+    let mut ttl = Span::secs(1);
+    let r = loop {
+        let brief = s.token(&format!("brief-{ttl}"), Role::Viewer, Some("alpha"), Some(ttl)).await;
+        // A kind of which there is nothing: only the end of the token is left to be told.
+        let path = "/v1/events?kind=node_lost";
+        let r = s.router.clone().oneshot(request(&brief, "GET", path, &Value::Null, &headers));
+        let r = r.await.unwrap();
+        if r.status() == 200 {
+            break r;
+        }
+        assert_eq!(r.status(), 401);
+        ttl = Span(ttl.0 * 2);
+    };
+    let body = r.into_body().into_data_stream();
+    let mut stream = Sse { body, buffer: String::new(), last: String::new() };
+    assert!(stream.next().await.is_none());
+    assert!(stream.last.contains("has expired"), "{}", stream.last);
 }
 
 /// The id of a job that has begun, and its attempt.

@@ -4,13 +4,22 @@ use super::{AfterRef, MAX_ARRAY_PARTS, MAX_ARRAY_TEXT, MAX_TAG, absolute, count,
 use crate::job::Condition;
 use crate::names::Label;
 use crate::spec::{MAX_ARRAY, SpecProblem, Volume, problem};
+use crate::volume_source::check_source;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn volumes(volumes: &[Volume]) -> Result<(), SpecProblem> {
     count("volumes", volumes.len())?;
     let mut seen = BTreeSet::new();
     for (i, v) in volumes.iter().enumerate() {
-        absolute(&format!("volumes[{i}].from"), &v.from)?;
+        let field = format!("volumes[{i}].from");
+        absolute(&field, &v.from)?;
+        check_source(&v.from).map_err(|why| {
+            problem(
+                &field,
+                format!("`{}` cannot be a volume: {why}", shown(&v.from)),
+                "name a directory with data, like /data; not /, and nothing in /proc, /sys, /dev or /run",
+            )
+        })?;
         let field = format!("volumes[{i}].at");
         absolute(&field, &v.at)?;
         let parts: Vec<&str> = v.at.split('/').filter(|p| !p.is_empty() && *p != ".").collect();

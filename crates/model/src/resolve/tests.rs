@@ -332,6 +332,18 @@ fn what_a_terminal_would_obey_is_refused_with_the_field() {
 }
 
 #[test]
+fn what_is_the_nodes_own_is_no_volume() {
+    let volume = |from: &str| Volume { from: from.into(), at: "/mnt/x".into(), read_only: false };
+    for from in ["/", "/./", "/proc/self/fd/5", "/proc/self/root", "//proc", "/sys", "/dev", "/run"]
+    {
+        let e = refused(|s| s.volumes = vec![volume("/data"), volume(from)]);
+        assert_eq!(e.field, "volumes[1].from", "{from}");
+        assert!(e.message.contains("cannot be a volume"), "{e}");
+    }
+    assert!(resolve(&spec(|s| s.volumes = vec![volume("/data/proc")])).is_ok());
+}
+
+#[test]
 fn an_image_is_a_name_and_not_an_option() {
     let with = |image: &str| {
         let command = vec!["true".to_owned()];
