@@ -165,16 +165,18 @@ impl Log {
 
     fn archive_old(&mut self, durable: Seq) -> Result<()> {
         let all = Seq(durable.0.saturating_sub(RETAIN).min(self.older_snapshot.0));
-        while all.0 > 0 {
+        if all.0 == 0 {
+            return Ok(());
+        }
+        loop {
             let head = self.store.head()?;
             let upto = all.min(Seq(head.first_seq.0.saturating_add(ARCHIVED_AT_ONCE - 1)));
             let done = self.store.archive(self.epoch, upto, &self.archive)?;
             self.archived += done.entries();
             if done.entries() == 0 || done.to >= all {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     fn close(&mut self) -> Result<()> {
