@@ -109,11 +109,7 @@ function Status({ project }: { project: string }) {
           </Panel>
           <Loaded query={open}>
             {(list) => (
-              <Causes
-                causes={ownFirst(list.items)}
-                total={list.count}
-                order="what affects your jobs first"
-              />
+              <Causes causes={ownFirst(list.items)} total={list.count} order="what affects your jobs first" />
             )}
           </Loaded>
           <NotShown
