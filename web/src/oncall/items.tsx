@@ -26,8 +26,8 @@ export const undoWord = (r: Remediation) => (isPending(r) ? 'Withdraw' : 'Undo')
 export const DENY_TITLE = 'It is not done. Its finding stays open, and the node stays as it is.';
 export const undoTitle = (r: Remediation) =>
   isPending(r)
-    ? 'It is taken back before anything was done, and the node serves as before.'
-    : 'What it did is taken back, and the node serves as before.';
+    ? 'It ends before anything was done. The node returns unless something else keeps it out.'
+    : 'What it did is undone. The node returns unless something else keeps it out.';
 
 /** What happens at the end of a step's time. Approval stays pending however long it takes. */
 const ENDS: Partial<Record<Remediation['step'], [ahead: string, past: string]>> = {
