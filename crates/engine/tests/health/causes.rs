@@ -87,7 +87,7 @@ fn holding_a_job_heals_no_gpu_that_failed_under_it() {
     for n in &nodes {
         w.pass(Span::mins(2));
         let mut f = fault("xid-79", 0);
-        f.at = w.now;
+        (f.at, f.attempt) = (w.now, w.job(job).attempt_key());
         report_fault(&mut w, n, f);
     }
     w.sleep(Span::secs(10));
