@@ -238,7 +238,7 @@ test('a site where somebody has to act now is critical', () => {
 test('the buttons that refuse a remediation say what each does', () => {
   const text = show(operator, [cause]);
   expect(text).toMatch(/title="It is not done\.[^"]*"[^>]*>Deny on n1 GPU 3</);
-  expect(text).toMatch(/title="It is taken back before anything was done[^"]*"[^>]*>Withdraw on n1 GPU 3</);
+  expect(text).toMatch(/title="It ends before anything was done[^"]*"[^>]*>Withdraw on n1 GPU 3</);
 });
 
 test('several causes can be approved at once', () => {
