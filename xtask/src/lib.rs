@@ -40,15 +40,43 @@ pub fn cargo() -> std::process::Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = std::process::Command::new(program);
     command.current_dir(root());
-    // Set by the outer `cargo run`; would make an inner cargo believe it is a build script's.
-    for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_a_package(name)) {
         command.env_remove(name);
     }
     command
+}
+
+/// Set by the outer `cargo run` for the package that it runs. An inner cargo would believe it is a
+/// build script's; and build scripts that look at them (ring's does) would run again, with all that
+/// depends on them, whenever this and a plain cargo take turns.
+fn is_of_a_package(name: &std::ffi::OsStr) -> bool {
+    let name = name.to_string_lossy();
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"]
+        .iter()
+        .any(|start| name.starts_with(start))
 }
 
 /// Where cargo puts what it builds.
 #[must_use]
 pub fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cargo_that_we_start_knows_nothing_of_the_package_that_we_are() {
+        // Cargo sets these for every test, as it does for what it runs.
+        assert!(std::env::vars_os().any(|(name, _)| is_of_a_package(&name)));
+        let command = cargo();
+        let removed: Vec<_> =
+            command.get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_a_package(name)) {
+            assert!(removed.contains(&name.as_os_str()), "{}", name.display());
+        }
+        assert!(!is_of_a_package("CARGO_TARGET_DIR".as_ref()));
+        assert!(!is_of_a_package("CARGO_HOME".as_ref()));
+    }
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: the long versions of tests.
 
+mod deny;
 #[cfg(test)]
 mod ignored;
 mod log;
@@ -53,6 +54,8 @@ enum SoakKind {
     Fuzz,
     /// Measure real links and the steps of real ranks, all there is of it.
     Fabric,
+    /// Check what others wrote with cargo-deny, its advisories too where their database is at hand.
+    Deny,
 }
 
 impl SoakKind {
@@ -66,6 +69,7 @@ impl SoakKind {
             SoakKind::Benches => "benches",
             SoakKind::Fuzz => "fuzz",
             SoakKind::Fabric => "fabric",
+            SoakKind::Deny => "deny",
         }
     }
 
@@ -92,8 +96,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Some(one) => vec![one],
         // The short ones first.
         None => {
-            use SoakKind::{Benches, Crash, Fabric, Fuzz, Props, Sim, Truth, Year};
-            vec![Fabric, Benches, Fuzz, Props, Sim, Truth, Crash, Year]
+            use SoakKind::{Benches, Crash, Deny, Fabric, Fuzz, Props, Sim, Truth, Year};
+            vec![Deny, Fabric, Benches, Fuzz, Props, Sim, Truth, Crash, Year]
         }
     };
     for test in which {
@@ -108,6 +112,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             SoakKind::Benches => benches(),
             SoakKind::Fuzz => requests(seed),
             SoakKind::Fabric => fabric(),
+            SoakKind::Deny => deny::check(),
         };
         // What could not be run to its end has not passed.
         let outcome = outcome.unwrap_or_else(|error| Err(format!("{error:#}")));

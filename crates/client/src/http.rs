@@ -92,6 +92,8 @@ impl Builder {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
+        // An error says that the process has one already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = reqwest::Client::builder()
             .user_agent(concat!("muster/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)

@@ -1,6 +1,6 @@
 //! JSON that is posted to others.
 
-use aws_lc_rs::hmac;
+use ring::hmac;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,6 +10,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Who posts.
 pub(crate) fn client() -> Result<reqwest::Client, reqwest::Error> {
+    muster_link::tls::install();
     reqwest::Client::builder()
         .timeout(PATIENCE)
         .redirect(reqwest::redirect::Policy::none())

@@ -306,7 +306,7 @@ fn new_key() -> Result<KeyPair, LinkError> {
 
 fn serial() -> Result<SerialNumber, LinkError> {
     let mut bytes = [0u8; 16];
-    aws_lc_rs::rand::fill(&mut bytes)
+    getrandom::fill(&mut bytes)
         .map_err(|_| LinkError::Certificate("the system gives no random numbers".into()))?;
     // Positive, and never with a leading zero byte.
     bytes[0] = bytes[0] & 0x7f | 0x40;

@@ -9,7 +9,7 @@ use muster_model::units::Time;
 use rustls::client::Resumption;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::WebPkiClientVerifier;
 use rustls::time_provider::TimeProvider;
 use rustls::{
@@ -58,9 +58,16 @@ pub struct Peer {
 }
 
 /// One provider for everything, chosen here and never taken from the process.
-fn provider() -> Arc<CryptoProvider> {
+#[must_use]
+pub fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
-    PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())).clone()
+    PROVIDER.get_or_init(|| Arc::new(ring::default_provider())).clone()
+}
+
+/// Makes it the one of clients that are not told which to use (reqwest's). A second call does nothing.
+pub fn install() {
+    // An error says that there is one already.
+    let _ = ring::default_provider().install_default();
 }
 
 fn cert(pem: &str) -> Result<CertificateDer<'static>, LinkError> {
@@ -103,7 +110,7 @@ pub fn server_config(
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key(&identity.key_pem)?)?;
     // Stateless tickets: nothing is kept for each of ten thousand agents.
-    config.ticketer = aws_lc_rs::Ticketer::new()?;
+    config.ticketer = ring::Ticketer::new()?;
     config.send_tls13_tickets = 1;
     Ok(Arc::new(config))
 }

@@ -2,10 +2,10 @@
 
 use crate::error::LinkError;
 use crate::messages::JoinSecret;
-use aws_lc_rs::{constant_time, rand};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
+use subtle::ConstantTimeEq as _;
 
 const JOIN: &str = "mjt_";
 const API: &str = "mst_";
@@ -51,7 +51,7 @@ pub fn hash(secret: &str) -> String {
 /// Compares two hashes in a time that does not depend on where they differ.
 #[must_use]
 pub fn same(a: &str, b: &str) -> bool {
-    constant_time::verify_slices_are_equal(a.as_bytes(), b.as_bytes()).is_ok()
+    a.as_bytes().ct_eq(b.as_bytes()).into()
 }
 
 /// Lower-case hex. Digit by digit: every request has its token's hash written so.
@@ -68,7 +68,7 @@ pub fn hex(bytes: &[u8]) -> String {
 
 fn word(chars: usize) -> Result<String, LinkError> {
     let mut bytes = vec![0u8; chars];
-    rand::fill(&mut bytes)
+    getrandom::fill(&mut bytes)
         .map_err(|_| LinkError::Certificate("the system gives no random numbers".into()))?;
     Ok(bytes.iter().map(|b| char::from(ALPHABET[usize::from(b & 31)])).collect())
 }

@@ -33,8 +33,7 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServeError> {
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|e| bad(&files.cert, &e))?;
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|e| bad(&files.key, &e))?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+    let mut config = rustls::ServerConfig::builder_with_provider(muster_link::tls::provider())
         .with_safe_default_protocol_versions()
         .map_err(|e| ServeError::Tls(e.to_string()))?
         .with_no_client_auth()

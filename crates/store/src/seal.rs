@@ -2,8 +2,7 @@
 //!
 //! The key is a file of its own, outside the database: a stolen backup opens nothing.
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::rand;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -109,9 +108,9 @@ impl SealKey {
             source: Some(e),
         };
         let mut bytes = [0; KEY_LEN];
-        rand::fill(&mut bytes).map_err(|_| SealError::Library)?;
+        getrandom::fill(&mut bytes).map_err(|_| SealError::Library)?;
         let mut tag = [0; 8];
-        rand::fill(&mut tag).map_err(|_| SealError::Library)?;
+        getrandom::fill(&mut tag).map_err(|_| SealError::Library)?;
         let name = path.file_name().map_or_else(Default::default, |n| n.to_string_lossy());
         let draft = path.with_file_name(format!(".{name}.{}.tmp", crate::chain::hex(&tag)));
         let written = OpenOptions::new()
@@ -133,7 +132,7 @@ impl SealKey {
     /// Seals `plaintext`; it opens only with the same `associated` data (say, what it is for).
     pub fn seal(&self, plaintext: &[u8], associated: &[u8]) -> Result<Vec<u8>, SealError> {
         let mut nonce = [0; NONCE_LEN];
-        rand::fill(&mut nonce).map_err(|_| SealError::Library)?;
+        getrandom::fill(&mut nonce).map_err(|_| SealError::Library)?;
         let mut sealed = plaintext.to_vec();
         self.key
             .seal_in_place_append_tag(

@@ -28,6 +28,7 @@ pub(crate) enum Answer {
 
 impl Api {
     pub(crate) fn new(base: &str, token: &str) -> Api {
+        muster_link::tls::install();
         let http = reqwest::Client::builder()
             .timeout(Duration::from_secs(20))
             .connect_timeout(Duration::from_secs(2))

@@ -179,6 +179,7 @@ impl Site {
     /// Waits until the server serves. `false` when it ended before.
     pub(crate) async fn serves(&mut self) -> Result<bool, String> {
         let start = Instant::now();
+        muster_link::tls::install();
         let http = reqwest::Client::builder()
             .timeout(Duration::from_secs(2))
             .tls_certs_only([])

@@ -185,8 +185,7 @@ async fn encrypted(plain: impl Stream + 'static, host: &str) -> Result<Box<dyn S
     if roots.is_empty() {
         return Err(MailError::Roots);
     }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
+    let config = rustls::ClientConfig::builder_with_provider(muster_link::tls::provider())
         .with_safe_default_protocol_versions()
         .map_err(|_| MailError::Roots)?
         .with_root_certificates(roots)

@@ -110,6 +110,7 @@ impl Sender {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(RemoteError::Url(format!("{} is not understood", url.scheme())));
         }
+        muster_link::tls::install();
         let client = reqwest::Client::builder()
             .timeout(PATIENCE)
             .redirect(reqwest::redirect::Policy::none())

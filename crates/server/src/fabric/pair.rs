@@ -49,7 +49,7 @@ impl Lanes {
 /// Nobody who does not know the number gets an answer from a node that listens.
 fn number() -> Result<u64, String> {
     let mut bytes = [0; 8];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| "the machine has no random numbers")?;
+    getrandom::fill(&mut bytes).map_err(|_| "the machine has no random numbers")?;
     Ok(u64::from_le_bytes(bytes))
 }
 

@@ -308,6 +308,7 @@ async fn a_real_alertmanager_gets_one_page_for_a_lost_leaf_and_then_its_end() {
         "routes": [{"match": {"urgency": "page"}, "to": ["am"], "wait": "3s"}]}))
         .await;
     k.lose_the_leaf().await;
+    muster_link::tls::install();
     let client = reqwest::Client::new();
     let end = tokio::time::Instant::now() + PATIENCE;
     let all = loop {

@@ -1,4 +1,4 @@
-//! TLS to the database, by rustls with aws-lc-rs.
+//! TLS to the database, by rustls with ring.
 
 use crate::StoreError;
 use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -46,7 +46,7 @@ impl Tls {
                 }
             }
         }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|e| StoreError::other(format!("TLS cannot be set up: {e}")))?

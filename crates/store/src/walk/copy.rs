@@ -150,7 +150,7 @@ pub(crate) fn accept_loss(r: &mut impl Fill) -> Result<HeadRow, StoreError> {
 /// From a million to about two thousand million: more than restarts ever add up to.
 fn jump() -> Result<u64, StoreError> {
     let mut bytes = [0u8; 4];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| StoreError::other("no randomness available"))?;
+    getrandom::fill(&mut bytes).map_err(|_| StoreError::other("no randomness available"))?;
     Ok(1_000_000 + u64::from(u32::from_le_bytes(bytes) >> 1))
 }
 

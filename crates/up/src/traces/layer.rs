@@ -52,7 +52,7 @@ fn now() -> u64 {
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     // An id of zeros is no id: the collector drops the span, and nothing worse happens.
-    let _ = aws_lc_rs::rand::fill(&mut bytes);
+    let _ = getrandom::fill(&mut bytes);
     bytes
 }
 

@@ -116,6 +116,7 @@ impl Collector {
             resource.retain(|(k, _)| k != "service.name");
             resource.push(("service.name".into(), name));
         }
+        muster_link::tls::install();
         let client = reqwest::Client::builder().default_headers(headers).timeout(TIMEOUT).build();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Ok(Collector {
