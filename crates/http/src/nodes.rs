@@ -455,7 +455,7 @@ pub(crate) async fn set_topology(
     // One at a time, so that nothing comes between the look at the version and the write.
     let _turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.topology)));
-    same_version(&writer, "topology", Some(present))?;
+    same_version(&app, &writer, &raw, "topology", Some(present))?;
     let command = Command::SetTopology {
         topology: Arc::new(muster_model::topology::Topology { nodes: value.nodes }),
     };

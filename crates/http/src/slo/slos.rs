@@ -39,6 +39,12 @@ fn document(app: &App) -> (Seq, Objectives) {
     (seq, Objectives { kind: Kind::Objectives, version, stated, objectives })
 }
 
+/// Refuses a change of one objective by somebody who saw another version of all of them.
+fn same_objective(app: &App, writer: &Writer, body: &[u8]) -> Reply<()> {
+    let present = document(app).1.version;
+    same_version(app, writer, body, "set of objectives", Some(present))
+}
+
 /// Get the objectives of the site, as they were set.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/objectives", tag = "slo",
     responses((status = 200, description = "The objectives.", body = Objectives))))]
@@ -59,7 +65,7 @@ pub(crate) async fn set_objectives(
     JsonBody { value, raw }: JsonBody<SetObjectives>,
 ) -> Reply {
     let _turn = app.turn().lock().await;
-    same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
+    same_objective(&app, &writer, &raw)?;
     let command = Command::SetObjectives { objectives: value.objectives };
     let done = writer.put(&app, &raw, command).await?;
     let (_, o) = document(&app);
@@ -83,7 +89,7 @@ pub(crate) async fn set_objective(
             .hint("send it to the path of that name"));
     }
     let _turn = app.turn().lock().await;
-    same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
+    same_objective(&app, &writer, &raw)?;
     let command = Command::SetObjective { objective: Arc::new(value) };
     let done = writer.put(&app, &raw, command).await?;
     app.objective_statuses().forget();
@@ -103,7 +109,7 @@ pub(crate) async fn delete_objective(
     writer.caller.over_site(Role::Admin)?;
     let name = label(&name)?;
     let _turn = app.turn().lock().await;
-    same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
+    same_objective(&app, &writer, b"")?;
     let done = writer.put(&app, b"", Command::DeleteObjective { name }).await?;
     app.objective_statuses().forget();
     Ok(gone(&app, &writer.caller, done.seq))

@@ -156,6 +156,37 @@ async fn an_update_of_a_version_that_has_moved_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_write_is_not_refused_for_the_version_that_it_moved_itself() {
+    let s = site().await;
+    let place = json!({"region": "r", "cluster": "c", "spine": "s", "leaf": "l", "rack": "k", "nvlink": "n", "feed": "f"});
+    let night = json!({"projects": ["beta"], "over": {"nodes": ["n1"]}, "start": "2997-01-01T00:00:00Z", "length": "1h"});
+    let got = s.call(&s.operator, "PUT", "/v1/reservations/night", &night, &[]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let policy = json!({"policy": {"limits": {"stored_mib_per_project": 7}}});
+    let rows = [
+        ("PUT", "/v1/topology", json!({"nodes": {"n1": place}}), 200),
+        ("PUT", "/v1/policy", policy, 200),
+        ("DELETE", "/v1/reservations/night", Value::Null, 204),
+    ];
+    for (method, path, body, status) in rows {
+        let tag = s.get(&s.admin, path).await.header("etag").to_owned();
+        assert!(!tag.is_empty(), "{path}");
+        let send = async |key: &str| {
+            let headers = [("if-match", tag.as_str()), ("idempotency-key", key)];
+            s.call(&s.admin, method, path, &body, &headers).await
+        };
+        let key = format!("first{path}");
+        let first = send(&key).await;
+        assert_eq!(first.status.as_u16(), status, "{path}: {:?}", first.body);
+        let again = send(&key).await;
+        assert_eq!(again.status.as_u16(), status, "{path}: {:?}", again.body);
+        assert_eq!((again.header("etag"), &again.body), (first.header("etag"), &first.body));
+        // Another request has seen an old version.
+        assert_eq!(send("other").await.status, 409, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_versions_tell_nothing_of_others_and_guard_its_writes() {
     let s = site().await;
     let job = s.held_job(&s.user).await;
