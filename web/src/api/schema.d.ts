@@ -7833,7 +7833,7 @@ export interface components {
             unit: string;
             /**
              * Format: int64
-             * @description The version: the record that set the objectives.
+             * @description The version, which changes with this objective alone.
              */
             version: number;
             /** @description Over what time: `28d` or `month`. */

@@ -187,6 +187,40 @@ async fn a_repeated_write_is_not_refused_for_the_version_that_it_moved_itself() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_objectives_own_version_guards_its_change_and_no_others_changes_it() {
+    let s = site().await;
+    let put = async |name: &str, target: &str, tag: &str| {
+        let body = json!({"name": name, "sli": "goodput", "target": target, "scope": {"project": "alpha"}});
+        let path = format!("/v1/objectives/{name}");
+        s.call(&s.admin, "PUT", &path, &body, &[("if-match", tag)]).await
+    };
+    let shown = async |token: &str| {
+        let got = s.get(token, "/v1/slos/one").await;
+        assert_eq!(got.header("etag"), format!("\"{}\"", got.json()["version"]));
+        got.header("etag").to_owned()
+    };
+    assert_eq!(put("one", "99%", "*").await.status, 200);
+    let (tag, own) = (shown(&s.admin).await, shown(&s.user).await);
+    assert_eq!(put("two", "99%", "*").await.status, 200);
+    assert_eq!((shown(&s.admin).await, shown(&s.user).await), (tag.clone(), own.clone()));
+    let all = s.get(&s.admin, "/v1/objectives").await.header("etag").to_owned();
+    let got = put("one", "99.1%", &tag).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    assert_eq!(got.header("etag"), shown(&s.admin).await);
+    assert_ne!(shown(&s.user).await, own);
+    for old in [&tag, &all] {
+        let got = put("one", "99.2%", old).await;
+        assert_eq!((got.status.as_u16(), got.error().as_str()), (409, "conflict"));
+    }
+    let all = s.get(&s.admin, "/v1/objectives").await.header("etag").to_owned();
+    assert_eq!(put("one", "99.2%", &all).await.status, 200, "the version of all is for one too");
+    let tag = shown(&s.admin).await;
+    let path = "/v1/objectives/one";
+    let got = s.call(&s.admin, "DELETE", path, &Value::Null, &[("if-match", &tag)]).await;
+    assert_eq!(got.status, 204, "{:?}", got.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_versions_tell_nothing_of_others_and_guard_its_writes() {
     let s = site().await;
     let job = s.held_job(&s.user).await;
