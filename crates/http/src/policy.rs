@@ -88,8 +88,6 @@ fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
     let now = app.brain().now();
     let (seq, tree, mut report) =
         app.brain().read(|s| (s.seq, Arc::clone(&s.quotas), s.quota_report(now)));
-    // The version is that of the whole tree, also for those who see a part of it.
-    let version = content_version(&*tree);
     let quotas = match &caller.actor.project {
         None => tree,
         Some(own) => {
@@ -104,6 +102,8 @@ fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
             Arc::new(part)
         }
     };
+    // Of what is shown: a version of the whole tree would show when the others' part changes.
+    let version = content_version(&*quotas);
     (seq, Quotas { kind: Kind::Quotas, version, quotas, report })
 }
 
