@@ -1,9 +1,12 @@
 //! Order of nodes, words of events, figures that tremble.
 
+use super::Viewer;
 use super::frame::kind;
+use super::hints::hint;
 use super::order::natural;
-use muster_model::event::Event;
+use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::remediation::{Action, RemediationStep};
+use muster_model::{Seq, Time};
 use std::cmp::Ordering;
 
 #[test]
@@ -34,4 +37,33 @@ fn an_event_has_the_word_that_the_log_writes() {
         Event::SecretDeleted { project: "alpha".parse().unwrap(), name: "x".parse().unwrap() };
     let written = serde_json::to_value(&event).unwrap();
     assert_eq!(written["kind"], kind(&event));
+}
+
+#[test]
+fn a_project_is_given_no_hint_of_what_is_the_sites_or_anothers() {
+    let hints = |project: Option<&str>, event: Event| {
+        let record = Record {
+            seq: Seq(1),
+            at: Time(0),
+            v: SCHEMA,
+            org: "default".into(),
+            project: project.map(|p| p.parse().unwrap()),
+            actor: "system".into(),
+            key: None,
+            event,
+        };
+        let viewers: [Viewer; 3] =
+            [None, Some("alpha".parse().unwrap()), Some("beta".parse().unwrap())];
+        viewers.map(|v| hint(&v, &record).unwrap_or_default())
+    };
+    let set = Event::SecretSet { project: "alpha".parse().unwrap(), name: "x".parse().unwrap() };
+    assert_eq!(hints(Some("alpha"), set), ["secret_set", "secret_set", ""]);
+    let made = Event::ProjectCreated { name: "gamma".parse().unwrap(), description: String::new() };
+    assert_eq!(hints(None, made), ["project_created", "", ""]);
+    assert_eq!(
+        hints(None, Event::AutomationResumed { by: "user:ann".into() }),
+        ["automation_resumed", "", ""]
+    );
+    let drained = Event::NodeDrained { node: "n1".parse().unwrap() };
+    assert_eq!(hints(None, drained), ["node_drained", "node", "node"]);
 }
