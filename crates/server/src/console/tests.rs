@@ -1,13 +1,17 @@
 //! Order of nodes, words of events, figures that tremble.
 
 use super::Viewer;
-use super::frame::kind;
+use super::fleet_map::{Cell, CellNames, Change, FleetMap, NONE};
+use super::frame::{kind, next};
 use super::hints::hint;
+use super::layout::Layout;
 use super::order::natural;
+use bytes::Bytes;
 use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::remediation::{Action, RemediationStep};
 use muster_model::{Seq, Time};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 #[test]
 fn names_are_in_the_order_people_expect() {
@@ -66,4 +70,39 @@ fn a_project_is_given_no_hint_of_what_is_the_sites_or_anothers() {
     );
     let drained = Event::NodeDrained { node: "n1".parse().unwrap() };
     assert_eq!(hints(None, drained), ["node_drained", "node", "node"]);
+}
+
+#[test]
+fn a_project_is_not_shown_that_the_gpus_of_others_changed() {
+    let cell = |tenant: u16, util: u8| Cell {
+        job: 1,
+        power: 0,
+        hazard: 0,
+        tenant,
+        version: NONE,
+        state: 0,
+        flags: 0,
+        util,
+        temp: 0,
+    };
+    let layout =
+        Layout { version: 1, json: Bytes::new(), first: vec![0, 1, 2], made_of: Vec::new() };
+    let tenants = vec!["alpha".parse().unwrap(), "beta".parse().unwrap()];
+    let map = FleetMap {
+        tick: 2,
+        at: Time(0),
+        layout: Arc::new(layout),
+        words: CellNames { tenants, versions: Vec::new() },
+        cells: vec![cell(0, 50), cell(1, 50)],
+    };
+    let was = vec![cell(0, 10), cell(1, 10)];
+    let change = Change::Cells { at: vec![0, 1], was, words: false };
+    let cells = |project: Option<&str>| {
+        let viewer: Viewer = project.map(|p| p.parse().unwrap());
+        let frame = next(&map, &change, None, &viewer);
+        // Behind its length, its format and its kind.
+        u32::from_le_bytes(frame[8..12].try_into().unwrap())
+    };
+    let counts = [None, Some("alpha"), Some("beta"), Some("gamma")].map(cells);
+    assert_eq!(counts, [2, 1, 1, 0]);
 }
