@@ -8710,7 +8710,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The body is not JSON. */
+        /** @description The body is not JSON, or it is encoded. */
         UnsupportedMediaType: {
             headers: {
                 [name: string]: unknown;

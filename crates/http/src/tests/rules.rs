@@ -101,6 +101,25 @@ async fn what_cannot_be_understood_is_answered_in_one_shape() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_encoded_is_refused_and_not_parsed_as_if_it_were_plain() {
+    let s = site().await;
+    let send = async |path: &str, body: &Value, coding: &str| {
+        s.call(&s.user, "POST", path, body, &[("content-encoding", coding)]).await
+    };
+    for coding in ["gzip", "br, identity", "zstd"] {
+        let got = send("/v1/jobs", &held("a"), coding).await;
+        let error = &got.json()["error"];
+        assert_eq!((got.status.as_u16(), &error["code"]), (415, &json!("unsupported_media_type")));
+        assert_eq!(error["field"], "content-encoding", "{coding}: {error}");
+    }
+    assert_eq!(s.get(&s.user, "/v1/jobs").await.json()["items"], json!([]));
+    let made = send("/v1/jobs", &held("a"), "identity").await;
+    assert_eq!(made.status, 201, "{:?}", made.body);
+    let cancel = format!("/v1/jobs/{}/cancel", made.json()["id"].as_str().unwrap());
+    assert_eq!(send(&cancel, &json!({}), "gzip").await.status, 415, "also where none is needed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_write_is_done_once_and_another_body_is_refused() {
     let s = site().await;
     let key = [("idempotency-key", "k1")];
