@@ -257,7 +257,7 @@ async fn steer(
     let name = node_name(name)?;
     let done = writer.call(&app, raw, command(name.clone())).await?;
     let (_, mut node) = find(&app, &writer.caller, &name)?;
-    // Who returns a node is told what no longer counts against it.
+    // Whoever returns a node reads what no longer counts against it.
     if let Answer::Closed { findings } = &done.answer {
         node.findings_closed = app.brain().read(|s| {
             let closed = findings.iter().filter_map(|id| s.health.findings.get(id));

@@ -213,7 +213,7 @@ mod tests {
         all.push(alert("new", 9));
         let (second, cursor) = page(all.iter(), 2, Some(&below));
         assert_eq!(ids(&second), ["a2", "a3"], "worst first");
-        // One that is forgotten leaves its place.
+        // One that is deleted leaves its place.
         all.retain(|a| a.id != "a2");
         let below: Place = paging::decode(LIST, cursor.as_deref()).unwrap().unwrap();
         let (last, cursor) = page(all.iter(), 2, Some(&below));
