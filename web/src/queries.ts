@@ -295,7 +295,8 @@ export const slo = (name: string) =>
 export const alerts = () =>
   queryOptions({
     queryKey: ['slo', 'alerts'],
-    queryFn: async () => must(await api.GET('/v1/alerts', { params: { query: { open: true, limit: 100 } } })),
+    queryFn: async () =>
+      must(await api.GET('/v1/alerts', { params: { query: { open: true, limit: 1000 } } })),
   });
 
 export const silences = () =>

@@ -128,7 +128,7 @@ impl Alert {
     }
 }
 
-/// Alerts, worst first: open before over, pages before tickets, newest first.
+/// A page of alerts, worst first: open before over, pages before tickets, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AlertList {

@@ -128,9 +128,13 @@ impl Act {
 }
 
 impl Remediation {
-    /// The remediation as the API shows it, with its act.
+    /// The remediation as the API shows it, with its act, and whether something delays it.
     #[must_use]
-    pub fn of(remediation: &m::Remediation, act: Option<&m::AskedAct>) -> Remediation {
+    pub fn of(
+        remediation: &m::Remediation,
+        act: Option<&m::AskedAct>,
+        delayed: bool,
+    ) -> Remediation {
         let m::Remediation {
             id,
             finding,
@@ -154,13 +158,7 @@ impl Remediation {
         Remediation {
             id: id.to_string(),
             kind: kind.clone(),
-            state: match (outcome, action) {
-                (Some(o), _) => o.words(),
-                // Nothing more than that is proposed.
-                (None, Action::Watch) => "watched",
-                (None, _) => step.words(),
-            }
-            .into(),
+            state: remediation.state_words(delayed).into(),
             finding: finding.to_string(),
             node: node.to_string(),
             gpu: *gpu,
@@ -181,7 +179,7 @@ impl Remediation {
                 .map(|(at, step)| RemediationStepEntry { at: (*at).into(), step: *step })
                 .collect(),
             outcome: *outcome,
-            delayed: false,
+            delayed,
         }
     }
 

@@ -56,7 +56,7 @@ pub struct Slo {
     pub name: String,
     /// `no_data`, `met`, `below_target`, `burning` (its burn rate is too high) or `exhausted`.
     pub state: String,
-    /// The version: the record that set the objectives.
+    /// The version, which changes with this objective alone.
     pub version: u64,
     /// Who answers for it.
     pub owner: String,

@@ -52,7 +52,7 @@ impl Client {
         self.json(self.get(&["v1", "slos", name])).await
     }
 
-    /// Alerts, worst first.
+    /// The newest alerts, worst first.
     pub async fn alerts(&self, query: &AlertsQuery) -> Result<AlertList, ClientError> {
         let AlertsQuery { open, urgency, limit, cursor } = query.clone();
         let call = self.get(&["v1", "alerts"]).query(&[

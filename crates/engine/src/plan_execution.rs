@@ -237,7 +237,10 @@ impl Engine {
             let for_job = a.notice.as_ref().and_then(|n| n.reason.preempted_for());
             if a.stop.is_none() && for_job == Some(by) {
                 let key = AttemptKey { job: id, attempt: a.no };
-                let reason = format!("job {by} no longer waits for its capacity");
+                // Those whose attempt it is read this; they may not know of others' jobs.
+                let own = self.state.jobs.get(&by).is_some_and(|o| o.project == job.project);
+                let other = if own { format!("job {by}") } else { "another job".to_owned() };
+                let reason = format!("{other} no longer waits for its capacity");
                 self.emit(Some(&job.project), Event::NoticeWithdrawn { key, reason });
             }
         }

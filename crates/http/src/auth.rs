@@ -369,18 +369,30 @@ impl Writer {
     /// The command with who, when and under which key.
     pub(crate) fn request(&self, app: &App, body: &[u8], command: Command) -> Request {
         let at = app.brain().now();
-        let key = self.key.as_ref().map(|key| {
-            let mut digest = Sha256::new();
-            digest.update(self.target.as_bytes());
-            digest.update(body);
-            IdempotencyKey {
-                // By token, not by name: two tokens may bear one name in different projects.
-                key: format!("{}/{key}", self.caller.token),
-                fingerprint: token::hex(&digest.finalize()),
-                keep_until: at + KEY_KEPT,
-            }
-        });
+        let key = self.idempotency_key(body, at);
         Request { actor: self.caller.actor.clone(), at, key, if_version: self.if_version, command }
+    }
+
+    /// The key of a write with this body, if the caller gave one.
+    fn idempotency_key(&self, body: &[u8], at: Time) -> Option<IdempotencyKey> {
+        let key = self.key.as_ref()?;
+        let mut digest = Sha256::new();
+        digest.update(self.target.as_bytes());
+        digest.update(body);
+        Some(IdempotencyKey {
+            // By token, not by name: two tokens may bear one name in different projects.
+            key: format!("{}/{key}", self.caller.token),
+            fingerprint: token::hex(&digest.finalize()),
+            keep_until: at + KEY_KEPT,
+        })
+    }
+
+    /// Was this very write done already? It is then answered as it was, whatever has changed since:
+    /// the write itself has moved the version that its caller saw.
+    pub(crate) fn is_repeat(&self, app: &App, body: &[u8]) -> bool {
+        let Some(key) = self.idempotency_key(body, app.brain().now()) else { return false };
+        app.brain()
+            .read(|s| s.keys.get(&key.key).is_some_and(|seen| seen.fingerprint == key.fingerprint))
     }
 
     /// The same when the body is a secret: its plain hash could be tried out by whoever reads the

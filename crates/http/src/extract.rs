@@ -96,6 +96,21 @@ fn check_json_type(headers: &HeaderMap) -> Reply<()> {
         .hint("send JSON with `Content-Type: application/json`"))
 }
 
+/// Nothing unpacks bodies here: one that is encoded would be parsed as if it were not.
+fn check_encoding(headers: &HeaderMap) -> Reply<()> {
+    let given = headers.get_all(header::CONTENT_ENCODING).iter();
+    let mut codings = given.flat_map(|v| v.to_str().unwrap_or("?").split(',')).map(str::trim);
+    match codings.find(|c| !c.is_empty() && !c.eq_ignore_ascii_case("identity")) {
+        None => Ok(()),
+        Some(coding) => {
+            let message = format!("the body is encoded as `{}`", shown(coding));
+            Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+                .field("content-encoding")
+                .hint("send it as it is, without `Content-Encoding`"))
+        }
+    }
+}
+
 /// A body that comes within this time takes no place of its own.
 const PROMPT: Duration = Duration::from_millis(200);
 
@@ -108,7 +123,12 @@ async fn read_body(request: Request, app: &App, limit: usize) -> Reply<Bytes> {
         .and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
     let token = request.extensions().get::<TokenId>().cloned();
     let address = address(request.extensions());
+    let encoding = check_encoding(request.headers());
     let stream = request.into_body().into_data_stream();
+    if let Err(e) = encoding {
+        discard(stream);
+        return Err(e);
+    }
     if declared.is_some_and(|n| n > limit as u64) {
         discard(stream);
         return Err(Failure::too_large(limit));

@@ -21,7 +21,7 @@ use muster_model::node::{Gpu, Inventory, Node as ModelNode};
 use muster_model::placement::GpuSet;
 use muster_model::tenant::Role;
 use muster_model::topology::Location;
-use muster_model::{Command, Seq};
+use muster_model::{Answer, Command, Seq};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -255,15 +255,15 @@ async fn steer(
 ) -> Reply {
     writer.caller.over_site(Role::Operator)?;
     let name = node_name(name)?;
-    let open: Vec<u64> = app.brain().read(|s| s.health.open_on(&name).map(|f| f.id).collect());
     let done = writer.call(&app, raw, command(name.clone())).await?;
     let (_, mut node) = find(&app, &writer.caller, &name)?;
-    // Who changes a node is told what no longer counts against it.
-    node.findings_closed = app.brain().read(|s| {
-        let now = open.iter().filter_map(|id| s.health.findings.get(id));
-        let closed = now.filter(|f| f.closed.is_some());
-        closed.map(|f| health::findings::view(f)).collect()
-    });
+    // Whoever returns a node reads what no longer counts against it.
+    if let Answer::Closed { findings } = &done.answer {
+        node.findings_closed = app.brain().read(|s| {
+            let closed = findings.iter().filter_map(|id| s.health.findings.get(id));
+            closed.map(|f| health::findings::view(f)).collect()
+        });
+    }
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(node.version), &node))
 }
 
@@ -455,7 +455,7 @@ pub(crate) async fn set_topology(
     // One at a time, so that nothing comes between the look at the version and the write.
     let _turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.topology)));
-    same_version(&writer, "topology", Some(present))?;
+    same_version(&app, &writer, &raw, "topology", Some(present))?;
     let command = Command::SetTopology {
         topology: Arc::new(muster_model::topology::Topology { nodes: value.nodes }),
     };

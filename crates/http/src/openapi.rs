@@ -33,7 +33,7 @@ const ANSWERS: [(u16, &str, &str); 14] = [
     (409, "Conflict", "It contradicts the present state, or the version has moved."),
     (410, "Gone", "That part of the log is archived; `Muster-Oldest` says where it begins now."),
     (413, "TooLarge", "The body is too large."),
-    (415, "UnsupportedMediaType", "The body is not JSON."),
+    (415, "UnsupportedMediaType", "The body is not JSON, or it is encoded."),
     (422, "Senseless", "The request is understood and makes no sense."),
     (429, "RateLimited", "Too many requests; `Retry-After` says how long to wait."),
     (500, "Internal", "The server failed; its log says why."),

@@ -23,11 +23,19 @@ pub(crate) fn content_version<T: Serialize>(document: &T) -> u64 {
     digest.iter().take(6).fold(0, |v, b| v << 8 | u64::from(*b))
 }
 
-/// Refuses a write by somebody who saw another version than the present one.
-pub(crate) fn same_version(writer: &Writer, what: &str, present: Option<u64>) -> Reply<()> {
+/// Refuses a write by somebody who saw another version than the present one; not the repeat of one that
+/// was done, which is answered as it was.
+pub(crate) fn same_version(
+    app: &App,
+    writer: &Writer,
+    body: &[u8],
+    what: &str,
+    present: Option<u64>,
+) -> Reply<()> {
     let Some(seen) = writer.if_version else { return Ok(()) };
     let now = match present {
         Some(v) if v == seen.0 => return Ok(()),
+        _ if writer.is_repeat(app, body) => return Ok(()),
         Some(v) => format!("it is at {v}"),
         None => "it is not there".into(),
     };
@@ -64,7 +72,7 @@ pub(crate) async fn set_policy(
     // One at a time, so that nothing comes between the look at the version and the write.
     let _turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.policy)));
-    same_version(&writer, "policy", Some(present))?;
+    same_version(&app, &writer, &raw, "policy", Some(present))?;
     if q.dry_run {
         value.policy.check().map_err(Refusal::from)?;
         let seq = app.brain().read(|s| s.seq);
@@ -80,8 +88,6 @@ fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
     let now = app.brain().now();
     let (seq, tree, mut report) =
         app.brain().read(|s| (s.seq, Arc::clone(&s.quotas), s.quota_report(now)));
-    // The version is that of the whole tree, also for those who see a part of it.
-    let version = content_version(&*tree);
     let quotas = match &caller.actor.project {
         None => tree,
         Some(own) => {
@@ -96,6 +102,8 @@ fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
             Arc::new(part)
         }
     };
+    // Of what is shown: a version of the whole tree would show when the others' part changes.
+    let version = content_version(&*quotas);
     (seq, Quotas { kind: Kind::Quotas, version, quotas, report })
 }
 
@@ -151,7 +159,7 @@ pub(crate) async fn set_quotas(
 ) -> Reply {
     let _turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.quotas)));
-    same_version(&writer, "tree of quotas", Some(present))?;
+    same_version(&app, &writer, &raw, "tree of quotas", Some(present))?;
     if q.dry_run {
         let quotas = value.quotas;
         let seq = app.brain().read(|s| s.check_quotas(&quotas).map(|()| s.seq))?;

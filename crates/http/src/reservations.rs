@@ -120,8 +120,8 @@ pub(crate) async fn set(
         .into_model(name.clone())
         .map_err(|e| Failure::senseless(e.to_string()).field("projects"))?;
     let _turn = app.turn().lock().await;
-    same_version(&writer, "reservation", version(&app, &name))?;
-    if q.create {
+    same_version(&app, &writer, &raw, "reservation", version(&app, &name))?;
+    if q.create && !writer.is_repeat(&app, &raw) {
         refuse_other(&app, &reservation)?;
     }
     let reservation = Arc::new(reservation);
@@ -189,7 +189,7 @@ pub(crate) async fn delete(
     writer.caller.over_site(Role::Operator)?;
     let name = label(&name)?;
     let _turn = app.turn().lock().await;
-    same_version(&writer, "reservation", version(&app, &name))?;
+    same_version(&app, &writer, b"", "reservation", version(&app, &name))?;
     let done = writer.put(&app, b"", Command::DeleteReservation { name }).await?;
     Ok(gone(&app, &writer.caller, done.seq))
 }

@@ -3,6 +3,7 @@
 use super::auth::{OperatorWriter, Reader, SiteUserWriter, SiteWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
+use super::policy::same_version;
 use super::{App, answer, gone, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -91,6 +92,11 @@ fn whole(s: &Site, name: &str) -> Option<Runbook> {
         text: Some(text.to_string()),
         ..brief(&b, version)
     })
+}
+
+/// The version of a runbook of the site's own; none of one that came with Muster.
+fn version(app: &App, name: &str) -> Option<u64> {
+    app.brain().read(|s| s.runbooks.text(name).and_then(|(_, version)| version))
 }
 
 /// The run as the API shows it; `full`: with its steps.
@@ -197,8 +203,10 @@ pub(crate) async fn set(
     Segment(name): Segment,
     JsonBody { value, raw }: JsonBody<SetRunbook>,
 ) -> Reply {
+    let _turn = app.turn().lock().await;
+    same_version(&app, &writer, &raw, "runbook", version(&app, &name))?;
     let command = Command::SetRunbook { name: name.clone(), text: Arc::from(value.text) };
-    let seq = writer.call(&app, &raw, command).await?.seq;
+    let seq = writer.put(&app, &raw, command).await?.seq;
     let found = app.brain().read(|s| whole(s, &name)).ok_or_else(|| no_book(&name))?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, found.version, &found))
 }
@@ -213,7 +221,9 @@ pub(crate) async fn delete(
     Segment(name): Segment,
 ) -> Reply {
     writer.caller.over_site(Role::Operator)?;
-    let done = writer.call(&app, b"", Command::DeleteRunbook { name }).await?;
+    let _turn = app.turn().lock().await;
+    same_version(&app, &writer, b"", "runbook", version(&app, &name))?;
+    let done = writer.put(&app, b"", Command::DeleteRunbook { name }).await?;
     Ok(gone(&app, &writer.caller, done.seq))
 }
 

@@ -598,6 +598,11 @@ pub enum Answer {
         /// The number of what was begun: a run of a runbook.
         id: u64,
     },
+    /// It is done, and findings are over with it.
+    Closed {
+        /// Their numbers, in the order in which they were closed.
+        findings: Vec<u64>,
+    },
 }
 
 /// Why a request is refused. Nothing has changed.

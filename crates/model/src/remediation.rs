@@ -282,6 +282,20 @@ impl Remediation {
         let proposed = self.is_pending() && self.step == RemediationStep::Proposed;
         proposed && (stopped || taking != Mode::Approve)
     }
+
+    /// Its state in words, the same wherever it is shown: how it ended, else whether somebody has to decide,
+    /// which is what people ask, else its step. `delayed` is what [`Remediation::is_delayed`] says.
+    #[must_use]
+    pub fn state_words(&self, delayed: bool) -> &'static str {
+        match (self.outcome, self.action) {
+            (Some(outcome), _) => outcome.words(),
+            (None, _) if delayed => "delayed",
+            (None, _) if self.is_pending() => RemediationStep::Approval.words(),
+            // Nothing more than that is proposed.
+            (None, Action::Watch) => "watched",
+            (None, _) => self.step.words(),
+        }
+    }
 }
 
 /// Something that is done once outside the log: intended first, then its outcome is written.
@@ -638,5 +652,44 @@ impl Share {
             u32::try_from(share).unwrap_or(u32::MAX).max(self.at_least).min(most)
         };
         (part(self.total), part(self.per_hour))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_a_remediation_has_one_word() {
+        let with = |action, step, outcome| Remediation {
+            id: 7,
+            finding: 5,
+            kind: "gpu-off-bus".to_owned(),
+            node: "n1".parse().unwrap(),
+            gpu: None,
+            action,
+            step_index: 0,
+            mode: Mode::Approve,
+            leave: Leave::Checkpoint,
+            step,
+            why: String::new(),
+            at: Time(0),
+            since: Time(0),
+            until: None,
+            approved: None,
+            act: None,
+            taken: Vec::new(),
+            outcome,
+        };
+        let (proposed, acting) = (RemediationStep::Proposed, RemediationStep::Acting);
+        let drain = with(Action::Drain, proposed, None);
+        assert_eq!(drain.state_words(drain.is_delayed(Mode::Approve, false)), "pending approval");
+        assert_eq!(drain.state_words(drain.is_delayed(Mode::Approve, true)), "delayed");
+        let approved = Remediation { approved: Some("user:ann".to_owned()), ..drain };
+        assert_eq!(approved.state_words(false), "proposed");
+        assert_eq!(with(Action::Watch, proposed, None).state_words(false), "watched");
+        assert_eq!(with(Action::Reboot, acting, None).state_words(false), "under way");
+        let over = with(Action::Reboot, RemediationStep::Ended, Some(RemediationOutcome::Denied));
+        assert_eq!(over.state_words(false), "denied");
     }
 }

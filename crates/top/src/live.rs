@@ -120,7 +120,7 @@ async fn fetch(client: &Client, want: &ReadRequest) -> Result<Vec<Msg>, ClientEr
         ReadRequest::Health => {
             let health = client.health().await?;
             let query =
-                AlertsQuery { open: Some(true), limit: Some(100), ..AlertsQuery::default() };
+                AlertsQuery { open: Some(true), limit: Some(1000), ..AlertsQuery::default() };
             let alerts = client.alerts(&query).await?.items;
             Ok(vec![Msg::Health(Box::new(health), alerts)])
         }

@@ -65,7 +65,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List alerts, worst first. */
+        /** List alerts. A page has the newest of those that no page before it had, worst first. */
         get: operations["get_alerts"];
         put?: never;
         post?: never;
@@ -2153,7 +2153,7 @@ export interface components {
             /** @description How soon somebody has to act. */
             urgency: components["schemas"]["Urgency"];
         };
-        /** @description Alerts, worst first: open before over, pages before tickets, newest first. */
+        /** @description A page of alerts, worst first: open before over, pages before tickets, newest first. */
         AlertList: {
             /** @description Where the next page begins. */
             cursor?: string | null;
@@ -7833,7 +7833,7 @@ export interface components {
             unit: string;
             /**
              * Format: int64
-             * @description The version: the record that set the objectives.
+             * @description The version, which changes with this objective alone.
              */
             version: number;
             /** @description Over what time: `28d` or `month`. */
@@ -8710,7 +8710,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorBody"];
             };
         };
-        /** @description The body is not JSON. */
+        /** @description The body is not JSON, or it is encoded. */
         UnsupportedMediaType: {
             headers: {
                 [name: string]: unknown;

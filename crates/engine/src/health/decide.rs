@@ -74,7 +74,10 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         }
         Command::Repaired { node, note } => repaired(e, req, node, note)?,
         Command::ReturnUntested { node, reason } => {
+            let before = e.out.len();
             returned(e, req, node, &format!("{by}: {reason}"))?;
+            e.advance_remediations();
+            return Ok(Answer::Closed { findings: closed_since(e, before, node) });
         }
         Command::ExcludeGpus { node, gpus, reason } => exclude(e, req, node, *gpus, reason)?,
         Command::ForceBreaker { entity, state, reason } => force(e, entity, *state, &by, reason)?,
@@ -109,6 +112,15 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
     }
     e.advance_remediations();
     Ok(Answer::Done)
+}
+
+/// Findings about a node that the records from this one on have closed.
+fn closed_since(e: &Engine, before: usize, node: &NodeName) -> Vec<u64> {
+    let closed = e.out.iter().skip(before).filter_map(|r| match &r.event {
+        Event::FindingClosed { id, .. } => e.state.health.findings.get(id),
+        _ => None,
+    });
+    closed.filter(|f| f.seen.entity.node() == Some(node)).map(|f| f.id).collect()
 }
 
 /// An operator's word about automation itself.

@@ -198,7 +198,12 @@ fn a_node_returns_untested_by_an_operators_word_only() {
     xid79(&mut w, &n);
     let m = refused(&mut w, Command::Undrain { node: n.clone() }, RefusalCode::Conflict);
     assert!(m.contains("remediation"), "{m}");
-    w.ok(Command::ReturnUntested { node: n.clone(), reason: "swapped".into() });
+    let open: Vec<u64> = w.engine.state().health.open_on(&n).map(|f| f.id).collect();
+    let back = w.ok(Command::ReturnUntested { node: n.clone(), reason: "swapped".into() });
+    let is_closed = |id: &u64| w.engine.state().health.findings[id].closed.is_some();
+    let findings: Vec<u64> = open.into_iter().filter(is_closed).collect();
+    assert!(!findings.is_empty());
+    assert_eq!(back, muster_model::Answer::Closed { findings }, "the answer names what it closed");
     assert_eq!(of(&w, &n).stage, Stage::Ready);
     assert!(of(&w, &n).probation.is_some());
     assert!(of(&w, &n).stage_why.contains("without a test by"), "{}", of(&w, &n).stage_why);

@@ -286,6 +286,28 @@ fn by(project: &str, spec: JobSpec) -> JobSpec {
 }
 
 #[test]
+fn a_withdrawn_notice_names_no_job_of_another_project() {
+    for own in [true, false] {
+        let mut w = TestSite::new(1, 8);
+        w.project("blue");
+        w.project("red");
+        let low = w.run(by("blue", of(Priority::Low, asked(gang(1, 8)))));
+        rest(&mut w);
+        let project = if own { "blue" } else { "red" };
+        let high = w.submit(by(project, of(Priority::High, gang(1, 8))));
+        assert!(noticed(&w, low));
+        let n = w.log.len();
+        w.ok(Command::Cancel { job: high });
+        let reason = w.since(n).find_map(|e| match e {
+            Event::NoticeWithdrawn { reason, .. } => Some(reason.clone()),
+            _ => None,
+        });
+        let who = if own { format!("job {high}") } else { "another job".to_owned() };
+        assert_eq!(reason, Some(format!("{who} no longer waits for its capacity")));
+    }
+}
+
+#[test]
 fn what_is_idle_is_lent_and_reclaimed_from_borrowers_alone() {
     let mut w = two_tenants();
     let own = w.run(by("blue", gang(1, 8)));

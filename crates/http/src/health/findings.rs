@@ -1,7 +1,7 @@
 //! What was found to be wrong.
 
 use super::{id, missing, node_name, order, reason, sees, title};
-use crate::auth::{OperatorWriter, Reader};
+use crate::auth::{Caller, OperatorWriter, Reader};
 use crate::error::{Failure, Reply};
 use crate::extract::{OptionalBody, Query, Segment, shown};
 use crate::{App, answer, paging};
@@ -21,6 +21,18 @@ use std::sync::Arc;
 /// The finding as the API shows it.
 pub(crate) fn view(f: &ModelFinding) -> Finding {
     Finding::of(f, title(&f.seen.kind))
+}
+
+/// The same for this caller. What is found of hardware again names the attempt that uses it then, which may
+/// be of a project that the caller may not know of; so may what was read of it.
+fn view_for(site: &Site, caller: &Caller, f: &ModelFinding) -> Finding {
+    let mut shown = view(f);
+    let seen = |id: JobId| site.jobs.get(&id).is_some_and(|j| caller.sees(&j.project));
+    if caller.actor.project.is_some() && f.seen.attempt.is_some_and(|a| !seen(a.job)) {
+        (shown.job, shown.attempt, shown.rank) = (None, None, None);
+        shown.evidence.clear();
+    }
+    shown
 }
 
 fn severity(text: &str) -> Reply<Severity> {
@@ -65,13 +77,13 @@ pub(crate) async fn list(
                 && (mine || sees(s, &caller, f))
         };
         let (found, cursor) = paging::newest("findings", &s.health.findings, (limit, below), fits);
-        (s.seq, found.into_iter().map(|f| view(f)).collect(), cursor)
+        (s.seq, found.into_iter().map(|f| view_for(s, &caller, f)).collect(), cursor)
     });
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &FindingList { items, cursor }))
 }
 
 /// Findings that the ends of a job's attempts are laid to.
-fn cited(site: &Site, caller: &crate::auth::Caller, job: JobId) -> BTreeSet<u64> {
+fn cited(site: &Site, caller: &Caller, job: JobId) -> BTreeSet<u64> {
     let job = site.jobs.get(&job).filter(|j| caller.sees(&j.project));
     job.into_iter().flat_map(|j| j.past.iter().flat_map(|p| p.findings.iter().copied())).collect()
 }

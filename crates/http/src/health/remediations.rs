@@ -12,7 +12,7 @@ use axum::response::Response;
 use muster_api::{ReasonRequest, Remediation, RemediationList, RemediationsQuery};
 use muster_engine::State as Site;
 use muster_model::Command;
-use muster_model::remediation::{Action, Remediation as ModelRemediation, RemediationStep};
+use muster_model::remediation::{Action, Remediation as ModelRemediation};
 use muster_model::tenant::Role;
 use std::sync::Arc;
 
@@ -21,14 +21,7 @@ pub(crate) fn view(s: &Site, r: &ModelRemediation) -> Remediation {
     let act = r.act.and_then(|id| s.health.acts.get(&id));
     let stopped = s.health.automation.stopped.is_some();
     let delayed = r.is_delayed(s.policy.remediations.mode(Action::Drain), stopped);
-    let shown = Remediation::of(r, act.map(|a| &**a));
-    // Whether somebody has to decide is what people ask; the step alone does not say it.
-    let state = match (delayed, r.is_pending()) {
-        (true, _) => "delayed".to_owned(),
-        (false, true) => RemediationStep::Approval.words().to_owned(),
-        (false, false) => shown.state.clone(),
-    };
-    Remediation { delayed, state, ..shown }
+    Remediation::of(r, act.map(|a| &**a), delayed)
 }
 
 /// List remediations, newest first.

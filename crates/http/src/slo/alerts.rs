@@ -66,7 +66,33 @@ fn rank(a: &m::Alert) -> Rank {
     )
 }
 
-/// List alerts, worst first.
+/// The name of the list in its cursors.
+const LIST: &str = "alerts";
+
+/// Where an alert is among the pages: when it was raised, and its id. Neither changes while somebody reads
+/// one page after the other; its rank does.
+type Place = (i64, String);
+
+fn place(a: &m::Alert) -> Place {
+    (a.raised_at.0, a.id.clone())
+}
+
+/// The newest of these alerts below a place, at most so many, worst first; and where the next page begins.
+fn page<'a>(
+    all: impl Iterator<Item = &'a m::Alert>,
+    limit: usize,
+    below: Option<&Place>,
+) -> (Vec<&'a m::Alert>, Option<String>) {
+    let mut page: Vec<_> = all.filter(|a| below.is_none_or(|b| place(a) < *b)).collect();
+    page.sort_by_cached_key(|a| Reverse(place(a)));
+    let more = page.len() > limit;
+    page.truncate(limit);
+    let cursor = page.last().filter(|_| more).map(|a| paging::encode(LIST, place(a)));
+    page.sort_by_cached_key(|a| rank(a));
+    (page, cursor)
+}
+
+/// List alerts. A page has the newest of those that no page before it had, worst first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/alerts", tag = "slo", params(AlertsQuery),
     responses((status = 200, description = "A page of alerts.", body = AlertList))))]
 pub(crate) async fn list(
@@ -75,7 +101,7 @@ pub(crate) async fn list(
     Query(q): Query<AlertsQuery>,
 ) -> Reply {
     let limit = paging::limit(q.limit)?;
-    let after: Option<String> = paging::decode("alerts", q.cursor.as_deref())?;
+    let below: Option<Place> = paging::decode(LIST, q.cursor.as_deref())?;
     let urgency = match q.urgency.as_deref() {
         None => None,
         Some("page") => Some(Urgency::Page),
@@ -91,15 +117,9 @@ pub(crate) async fn list(
                 && q.open.is_none_or(|o| o == a.is_open())
                 && urgency.is_none_or(|u| u == a.urgency)
         };
-        let mut all: Vec<&m::Alert> = s.slo.alerts.values().filter(fits).collect();
-        all.sort_by_cached_key(|a| rank(a));
-        // Where the last page ended: after the alert that it named, wherever that stands now.
-        let from = after.as_deref().and_then(|id| all.iter().position(|a| a.id == id));
-        let rest = &all[from.map_or(0, |i| i + 1)..];
-        let page = views(s, &caller, &rest[..rest.len().min(limit)]);
-        let more = rest.len() > limit;
-        let cursor = page.last().filter(|_| more).map(|a| paging::encode("alerts", &a.id));
-        (s.seq, page, cursor)
+        let all = s.slo.alerts.values().filter(fits);
+        let (page, cursor) = page(all, limit, below.as_ref());
+        (s.seq, views(s, &caller, &page), cursor)
     });
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &AlertList { items, cursor }))
 }
@@ -163,4 +183,42 @@ pub(crate) async fn escalate(
     let done = writer.call(&app, &raw, command).await?;
     let (_, a) = find(&app, &writer.caller, &id)?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, None, &a))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::alert::{Acknowledgement, AlertState};
+    use muster_model::units::Time;
+    use serde_json::json;
+
+    fn alert(id: &str, raised_at: i64) -> m::Alert {
+        let text = json!({"id": id, "group": id, "topic": "finding", "kind": "k", "cause": "node:n1",
+            "urgency": "page", "state": "firing", "summary": "s", "count": 1, "since": 0,
+            "raised_at": raised_at, "changed_at": 0});
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn pages_have_every_alert_once_whatever_changes_between_them() {
+        let mut all: Vec<m::Alert> = (0..6).map(|n| alert(&format!("a{n}"), n / 2)).collect();
+        let ids = |page: &[&m::Alert]| page.iter().map(|a| a.id.clone()).collect::<Vec<_>>();
+        let (first, cursor) = page(all.iter(), 2, None);
+        assert_eq!(ids(&first), ["a4", "a5"]);
+        let below: Place = paging::decode(LIST, cursor.as_deref()).unwrap().unwrap();
+        // The last one of the page is over, another one is acknowledged, and a new one is there.
+        let by = Acknowledgement { by: "user:ann".into(), at: Time(9), note: String::new() };
+        (all[3].state, all[3].acknowledged) = (AlertState::Acknowledged, Some(by));
+        (all[4].state, all[4].resolved_at) = (AlertState::Resolved, Some(Time(9)));
+        all.push(alert("new", 9));
+        let (second, cursor) = page(all.iter(), 2, Some(&below));
+        assert_eq!(ids(&second), ["a2", "a3"], "worst first");
+        // One that is deleted leaves its place.
+        all.retain(|a| a.id != "a2");
+        let below: Place = paging::decode(LIST, cursor.as_deref()).unwrap().unwrap();
+        let (last, cursor) = page(all.iter(), 2, Some(&below));
+        assert_eq!((ids(&last), cursor), (vec!["a0".to_owned(), "a1".to_owned()], None));
+        let old = paging::encode(LIST, "a4");
+        assert_eq!(paging::decode::<Place>(LIST, Some(&old)).unwrap_err().status(), 400);
+    }
 }

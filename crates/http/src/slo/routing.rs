@@ -42,7 +42,7 @@ pub(crate) async fn set(
 ) -> Reply {
     let _turn = app.turn().lock().await;
     let (seq, present) = document(&app);
-    same_version(&writer, "routing", Some(present.version))?;
+    same_version(&app, &writer, &raw, "routing", Some(present.version))?;
     if q.dry_run {
         let routing = value.routing;
         routing.check().map_err(Refusal::from)?;

@@ -13,6 +13,7 @@ use muster_api::{
     SloQuery,
 };
 use muster_engine::{ObjectiveStatus, State as Site};
+use muster_model::names::Label;
 use muster_model::slo::{Objective, Ppm, Sli, Unit};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
@@ -39,6 +40,19 @@ fn document(app: &App) -> (Seq, Objectives) {
     (seq, Objectives { kind: Kind::Objectives, version, stated, objectives })
 }
 
+/// Refuses a change by somebody who saw another version. What `GET` of one objective answered is for a
+/// change of that one (`name`); what `GET` of all of them answered is for both.
+fn same_objectives(app: &App, writer: &Writer, body: &[u8], name: Option<&Label>) -> Reply<()> {
+    let own = app
+        .brain()
+        .read(|s| s.slo.in_force().iter().find(|o| Some(&o.name) == name).map(content_version));
+    if own.is_some() && own == writer.if_version.map(|v| v.0) {
+        return Ok(());
+    }
+    let present = document(app).1.version;
+    same_version(app, writer, body, "set of objectives", Some(present))
+}
+
 /// Get the objectives of the site, as they were set.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/objectives", tag = "slo",
     responses((status = 200, description = "The objectives.", body = Objectives))))]
@@ -59,7 +73,7 @@ pub(crate) async fn set_objectives(
     JsonBody { value, raw }: JsonBody<SetObjectives>,
 ) -> Reply {
     let _turn = app.turn().lock().await;
-    same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
+    same_objectives(&app, &writer, &raw, None)?;
     let command = Command::SetObjectives { objectives: value.objectives };
     let done = writer.put(&app, &raw, command).await?;
     let (_, o) = document(&app);
@@ -83,7 +97,7 @@ pub(crate) async fn set_objective(
             .hint("send it to the path of that name"));
     }
     let _turn = app.turn().lock().await;
-    same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
+    same_objectives(&app, &writer, &raw, Some(&name))?;
     let command = Command::SetObjective { objective: Arc::new(value) };
     let done = writer.put(&app, &raw, command).await?;
     app.objective_statuses().forget();
@@ -103,7 +117,7 @@ pub(crate) async fn delete_objective(
     writer.caller.over_site(Role::Admin)?;
     let name = label(&name)?;
     let _turn = app.turn().lock().await;
-    same_version(&writer, "set of objectives", Some(document(&app).1.version))?;
+    same_objectives(&app, &writer, b"", Some(&name))?;
     let done = writer.put(&app, b"", Command::DeleteObjective { name }).await?;
     app.objective_statuses().forget();
     Ok(gone(&app, &writer.caller, done.seq))
@@ -127,7 +141,7 @@ fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
         kind: Kind::Slo,
         name: o.name.to_string(),
         state: st.state(o.target).to_owned(),
-        version: caller.version(app, site.slo.objectives_at.0),
+        version: caller.version(app, content_version(o)),
         owner: o.owner.clone(),
         description: o.description.clone(),
         sli: o.sli,

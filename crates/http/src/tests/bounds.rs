@@ -284,6 +284,30 @@ async fn a_project_sees_of_nodes_what_it_needs_and_figures_of_its_own_gpus_only(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_version_of_the_quotas_is_of_the_part_that_is_shown() {
+    let s = site().await;
+    let set = async |beta: u64| {
+        let tree = json!([
+            {"name": "a", "projects": ["alpha"]},
+            {"name": "b", "projects": ["beta"], "shares": beta},
+        ]);
+        let body = json!({"quotas": {"tree": tree}});
+        let got = s.call(&s.admin, "PUT", "/v1/quotas", &body, &[]).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+    };
+    let tag = async |token: &str| {
+        let got = s.get(token, "/v1/quotas").await;
+        assert_eq!(got.header("etag"), format!("\"{}\"", got.json()["version"]));
+        got.header("etag").to_owned()
+    };
+    set(1).await;
+    let (all, alpha, beta) = (tag(&s.admin).await, tag(&s.user).await, tag(&s.other).await);
+    set(2).await;
+    assert_eq!(tag(&s.user).await, alpha, "nothing of it has changed");
+    assert_ne!((tag(&s.admin).await, tag(&s.other).await), (all, beta));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_expires_ends_the_output_it_followed() {
     let s = site().await;
     let id = s.held_job(&s.user).await["id"].as_str().unwrap().to_owned();

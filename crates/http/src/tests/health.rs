@@ -400,6 +400,23 @@ async fn a_gpu_that_throws_faults_while_nothing_is_done_is_named_when_its_job_di
     let seen = |f: &Value| f["last_seen"].as_str().unwrap().to_owned();
     assert!(seen(&now) > seen(&first), "{first} {now}");
     assert_eq!(now["first_seen"], first["first_seen"]);
+    // It fails again under a job of another project: which one that is, its former user is not shown.
+    let theirs = s.held_job(&s.other).await["number"].as_u64().unwrap();
+    let entity = "gpu:n1/3".parse().unwrap();
+    let again = ObservedFinding::new("gpu-off-bus", entity, Severity::Critical, Time(5));
+    let mut again = again.because("seen by process 77");
+    again.attempt = Some(AttemptKey { job: JobId(theirs), attempt: 1 });
+    s.brain.system(Command::FindingsSeen { findings: vec![again] }).await.unwrap();
+    let shown = async |token: &str| {
+        let got = s.get(token, &format!("/v1/findings?job={number}")).await.json();
+        got["items"].as_array().unwrap().iter().find(|f| f["id"] == first["id"]).unwrap().clone()
+    };
+    let (all, own) = (shown(&s.operator).await, shown(&s.user).await);
+    assert_eq!((&all["attempt"], &all["job"]), (&json!(format!("{theirs}.1")), &json!(theirs)));
+    for part in ["attempt", "job", "rank"] {
+        assert_eq!(own[part], Value::Null, "{part}: {own}");
+    }
+    assert_eq!(own["evidence"], json!([]), "{own}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

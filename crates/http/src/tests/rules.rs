@@ -101,6 +101,25 @@ async fn what_cannot_be_understood_is_answered_in_one_shape() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_encoded_is_refused_and_not_parsed_as_if_it_were_plain() {
+    let s = site().await;
+    let send = async |path: &str, body: &Value, coding: &str| {
+        s.call(&s.user, "POST", path, body, &[("content-encoding", coding)]).await
+    };
+    for coding in ["gzip", "br, identity", "zstd"] {
+        let got = send("/v1/jobs", &held("a"), coding).await;
+        let error = &got.json()["error"];
+        assert_eq!((got.status.as_u16(), &error["code"]), (415, &json!("unsupported_media_type")));
+        assert_eq!(error["field"], "content-encoding", "{coding}: {error}");
+    }
+    assert_eq!(s.get(&s.user, "/v1/jobs").await.json()["items"], json!([]));
+    let made = send("/v1/jobs", &held("a"), "identity").await;
+    assert_eq!(made.status, 201, "{:?}", made.body);
+    let cancel = format!("/v1/jobs/{}/cancel", made.json()["id"].as_str().unwrap());
+    assert_eq!(send(&cancel, &json!({}), "gzip").await.status, 415, "also where none is needed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_write_is_done_once_and_another_body_is_refused() {
     let s = site().await;
     let key = [("idempotency-key", "k1")];
@@ -153,6 +172,71 @@ async fn an_update_of_a_version_that_has_moved_is_refused() {
         200,
         "what was read can be sent back"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_write_is_not_refused_for_the_version_that_it_moved_itself() {
+    let s = site().await;
+    let place = json!({"region": "r", "cluster": "c", "spine": "s", "leaf": "l", "rack": "k", "nvlink": "n", "feed": "f"});
+    let night = json!({"projects": ["beta"], "over": {"nodes": ["n1"]}, "start": "2997-01-01T00:00:00Z", "length": "1h"});
+    let got = s.call(&s.operator, "PUT", "/v1/reservations/night", &night, &[]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let policy = json!({"policy": {"limits": {"stored_mib_per_project": 7}}});
+    let rows = [
+        ("PUT", "/v1/topology", json!({"nodes": {"n1": place}}), 200),
+        ("PUT", "/v1/policy", policy, 200),
+        ("DELETE", "/v1/reservations/night", Value::Null, 204),
+    ];
+    for (method, path, body, status) in rows {
+        let tag = s.get(&s.admin, path).await.header("etag").to_owned();
+        assert!(!tag.is_empty(), "{path}");
+        let send = async |key: &str| {
+            let headers = [("if-match", tag.as_str()), ("idempotency-key", key)];
+            s.call(&s.admin, method, path, &body, &headers).await
+        };
+        let key = format!("first{path}");
+        let first = send(&key).await;
+        assert_eq!(first.status.as_u16(), status, "{path}: {:?}", first.body);
+        let again = send(&key).await;
+        assert_eq!(again.status.as_u16(), status, "{path}: {:?}", again.body);
+        assert_eq!((again.header("etag"), &again.body), (first.header("etag"), &first.body));
+        // Another request has seen an old version.
+        assert_eq!(send("other").await.status, 409, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_objectives_own_version_guards_its_change_and_no_others_changes_it() {
+    let s = site().await;
+    let put = async |name: &str, target: &str, tag: &str| {
+        let body = json!({"name": name, "sli": "goodput", "target": target, "scope": {"project": "alpha"}});
+        let path = format!("/v1/objectives/{name}");
+        s.call(&s.admin, "PUT", &path, &body, &[("if-match", tag)]).await
+    };
+    let shown = async |token: &str| {
+        let got = s.get(token, "/v1/slos/one").await;
+        assert_eq!(got.header("etag"), format!("\"{}\"", got.json()["version"]));
+        got.header("etag").to_owned()
+    };
+    assert_eq!(put("one", "99%", "*").await.status, 200);
+    let (tag, own) = (shown(&s.admin).await, shown(&s.user).await);
+    assert_eq!(put("two", "99%", "*").await.status, 200);
+    assert_eq!((shown(&s.admin).await, shown(&s.user).await), (tag.clone(), own.clone()));
+    let all = s.get(&s.admin, "/v1/objectives").await.header("etag").to_owned();
+    let got = put("one", "99.1%", &tag).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    assert_eq!(got.header("etag"), shown(&s.admin).await);
+    assert_ne!(shown(&s.user).await, own);
+    for old in [&tag, &all] {
+        let got = put("one", "99.2%", old).await;
+        assert_eq!((got.status.as_u16(), got.error().as_str()), (409, "conflict"));
+    }
+    let all = s.get(&s.admin, "/v1/objectives").await.header("etag").to_owned();
+    assert_eq!(put("one", "99.2%", &all).await.status, 200, "the version of all is for one too");
+    let tag = shown(&s.admin).await;
+    let path = "/v1/objectives/one";
+    let got = s.call(&s.admin, "DELETE", path, &Value::Null, &[("if-match", &tag)]).await;
+    assert_eq!(got.status, 204, "{:?}", got.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

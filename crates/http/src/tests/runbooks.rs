@@ -2,7 +2,7 @@
 
 use super::site;
 use muster_model::tenant::Role;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const BOOK: &str = "---
 name: empty-it
@@ -85,4 +85,26 @@ async fn a_run_about_what_is_not_there_is_refused_before_its_first_step() {
     let gpu = json!({"vars": {"node": "n1", "gpu": "x"}});
     let got = s.post(&s.admin, "/v1/runbooks/gpu-off-bus/dry-run", &gpu).await;
     assert_eq!(got.status, 422, "{:?}", got.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runbook_is_replaced_and_deleted_only_as_it_was_seen() {
+    let s = site().await;
+    let path = "/v1/runbooks/empty-it";
+    let put = async |text: &str, tag: &str| {
+        s.call(&s.operator, "PUT", path, &json!({"text": text}), &[("if-match", tag)]).await
+    };
+    let set = put(BOOK, "*").await;
+    assert_eq!(set.status, 200, "{:?}", set.body);
+    let tag = s.get(&s.operator, path).await.header("etag").to_owned();
+    assert!(!tag.is_empty());
+    let set = put(&BOOK.replace("Words.", "Other words."), &tag).await;
+    assert_eq!(set.status, 200, "{:?}", set.body);
+    let late = put(BOOK, &tag).await;
+    assert_eq!((late.status.as_u16(), late.error().as_str()), (409, "conflict"));
+    let delete = async |tag: &str| {
+        s.call(&s.operator, "DELETE", path, &Value::Null, &[("if-match", tag)]).await.status
+    };
+    assert_eq!(delete(&tag).await, 409);
+    assert_eq!(delete(set.header("etag")).await, 204);
 }

@@ -122,7 +122,7 @@ async fn a_tenant_sees_its_own_way_up_the_tree() {
     assert_eq!(whole["quotas"]["tree"].as_array().unwrap().len(), 3);
     assert!(whole["report"]["quotas"].is_array() && whole["report"]["accounts"].is_array());
     let mine = s.get(&s.user, "/v1/quotas").await;
-    assert_eq!(mine.json()["version"], whole["version"]);
+    assert_ne!(mine.json()["version"], whole["version"], "that of the part");
     let text = String::from_utf8_lossy(&mine.body).into_owned();
     assert!(text.contains("\"lab\"") && text.contains("alpha"), "{text}");
     assert!(!text.contains("beta") && !text.contains("\"b\""), "{text}");

@@ -23,10 +23,10 @@ pub(super) const OTHERS_JOB: u32 = u32::MAX;
 /// Bits of `flags`. The lowest two say how bad the worst open finding is.
 pub(super) const WORST: u8 = 0b11;
 const BREAKER: u8 = 1 << 2;
-const REMEDIATION: u8 = 1 << 3;
+pub(super) const REMEDIATION: u8 = 1 << 3;
 pub(super) const WAITS: u8 = 1 << 4;
 const SPARE: u8 = 1 << 5;
-const PROBATION: u8 = 1 << 6;
+pub(super) const PROBATION: u8 = 1 << 6;
 const HELD: u8 = 1 << 7;
 
 /// What a GPU's figures must change by to be sent again: they tremble all the time.
@@ -100,6 +100,8 @@ pub(super) enum Change {
     Cells {
         /// Indices of the cells, ascending.
         at: Vec<u32>,
+        /// Every cell as it was before.
+        was: Vec<Cell>,
         /// Names were added.
         words: bool,
     },
@@ -124,13 +126,14 @@ impl FleetMap {
         for job in look.jobs.values() {
             hold(&mut cells, job, &layout, &index, &mut words);
         }
-        let change = match (&before, old) {
-            (Some(before), Some(old)) => {
-                Change::Cells { at: differ(&old.cells, &cells), words: before.words != words }
+        let tick = before.as_ref().map_or(0, |w| w.tick) + 1;
+        let at = old.map(|old| differ(&old.cells, &cells));
+        let change = match (at, before) {
+            (Some(at), Some(before)) => {
+                Change::Cells { at, words: before.words != words, was: before.cells }
             }
             _ => Change::Whole,
         };
-        let tick = before.map_or(0, |w| w.tick) + 1;
         (FleetMap { tick, at: look.at, layout, words, cells }, change)
     }
 }

@@ -7,9 +7,12 @@
 //! hints, `count` bytes of JSON. Every frame is filled up to a multiple of four bytes.
 
 use super::Viewer;
-use super::fleet_map::{Cell, Change, FleetMap, NONE, OTHERS, OTHERS_JOB, UNKNOWN, WAITS, WORST};
+use super::fleet_map::{
+    Cell, Change, FleetMap, NONE, OTHERS, OTHERS_JOB, PROBATION, REMEDIATION, UNKNOWN, WAITS, WORST,
+};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use muster_model::event::Event;
+use muster_model::names::ProjectName;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -100,15 +103,32 @@ pub(super) fn next(
             words(&mut out, map, viewer);
             cells(&mut out, map, Kind::Whole, None, viewer);
         }
-        Change::Cells { at, words: more } => {
+        Change::Cells { at, was, words: more } => {
             // A project has one name to know from the beginning: when others come is not told.
             if *more && viewer.is_none() {
                 words(&mut out, map, viewer);
             }
-            cells(&mut out, map, Kind::Change, Some(at), viewer);
+            match viewer {
+                None => cells(&mut out, map, Kind::Change, Some(at), viewer),
+                Some(own) => {
+                    let at = changed_for(own, map, at, was);
+                    cells(&mut out, map, Kind::Change, Some(&at), viewer);
+                }
+            }
         }
     }
     out.freeze()
+}
+
+/// Those of the cells that changed for one project. What others' GPUs do is not theirs to know, and so is not
+/// when it changes.
+fn changed_for(own: &ProjectName, map: &FleetMap, at: &[u32], was: &[Cell]) -> Vec<u32> {
+    let own = map.words.tenants.iter().position(|t| t == own);
+    let changed = |i: &u32| {
+        let i = *i as usize;
+        masked(was[i], own) != masked(map.cells[i], own)
+    };
+    at.iter().copied().filter(changed).collect()
 }
 
 #[derive(Serialize)]
@@ -205,6 +225,6 @@ fn masked(mut cell: Cell, own: Option<usize>) -> Cell {
     }
     cell.hazard = 0;
     cell.version = NONE;
-    cell.flags &= !(WORST | WAITS);
+    cell.flags &= !(WORST | WAITS | REMEDIATION | PROBATION);
     cell
 }

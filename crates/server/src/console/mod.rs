@@ -8,6 +8,7 @@
 mod fleet_map;
 mod frame;
 mod gather;
+mod hints;
 mod layout;
 mod order;
 mod past;
@@ -22,7 +23,7 @@ use bytes::Bytes;
 use fleet_map::FleetMap;
 use muster_engine::State;
 use muster_model::names::ProjectName;
-use muster_model::{Record, Seq, Time};
+use muster_model::{Seq, Time};
 pub use past::PastError;
 use past::PastSite;
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,12 +192,8 @@ impl Inner {
         hub.channels
             .keys()
             .map(|viewer| {
-                let mine = |r: &&Arc<Record>| match (viewer, &r.project) {
-                    (None, _) | (Some(_), None) => true,
-                    (Some(own), Some(project)) => own == project,
-                };
                 let kinds: BTreeSet<String> =
-                    records.iter().filter(mine).map(|r| frame::kind(&r.event)).collect();
+                    records.iter().filter_map(|r| hints::hint(viewer, r)).collect();
                 (viewer.clone(), frame::Hints { all, kinds })
             })
             .filter(|(_, hints)| hints.all || !hints.kinds.is_empty())

@@ -1,10 +1,17 @@
 //! Order of nodes, words of events, figures that tremble.
 
-use super::frame::kind;
+use super::Viewer;
+use super::fleet_map::{Cell, CellNames, Change, FleetMap, NONE};
+use super::frame::{kind, next};
+use super::hints::hint;
+use super::layout::Layout;
 use super::order::natural;
-use muster_model::event::Event;
+use bytes::Bytes;
+use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::remediation::{Action, RemediationStep};
+use muster_model::{Seq, Time};
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 #[test]
 fn names_are_in_the_order_people_expect() {
@@ -34,4 +41,68 @@ fn an_event_has_the_word_that_the_log_writes() {
         Event::SecretDeleted { project: "alpha".parse().unwrap(), name: "x".parse().unwrap() };
     let written = serde_json::to_value(&event).unwrap();
     assert_eq!(written["kind"], kind(&event));
+}
+
+#[test]
+fn a_project_is_given_no_hint_of_what_is_the_sites_or_anothers() {
+    let hints = |project: Option<&str>, event: Event| {
+        let record = Record {
+            seq: Seq(1),
+            at: Time(0),
+            v: SCHEMA,
+            org: "default".into(),
+            project: project.map(|p| p.parse().unwrap()),
+            actor: "system".into(),
+            key: None,
+            event,
+        };
+        let viewers: [Viewer; 3] =
+            [None, Some("alpha".parse().unwrap()), Some("beta".parse().unwrap())];
+        viewers.map(|v| hint(&v, &record).unwrap_or_default())
+    };
+    let set = Event::SecretSet { project: "alpha".parse().unwrap(), name: "x".parse().unwrap() };
+    assert_eq!(hints(Some("alpha"), set), ["secret_set", "secret_set", ""]);
+    let made = Event::ProjectCreated { name: "gamma".parse().unwrap(), description: String::new() };
+    assert_eq!(hints(None, made), ["project_created", "", ""]);
+    assert_eq!(
+        hints(None, Event::AutomationResumed { by: "user:ann".into() }),
+        ["automation_resumed", "", ""]
+    );
+    let drained = Event::NodeDrained { node: "n1".parse().unwrap() };
+    assert_eq!(hints(None, drained), ["node_drained", "node", "node"]);
+}
+
+#[test]
+fn a_project_is_not_shown_that_the_gpus_of_others_changed() {
+    let cell = |tenant: u16, util: u8| Cell {
+        job: 1,
+        power: 0,
+        hazard: 0,
+        tenant,
+        version: NONE,
+        state: 0,
+        flags: 0,
+        util,
+        temp: 0,
+    };
+    let layout =
+        Layout { version: 1, json: Bytes::new(), first: vec![0, 1, 2], made_of: Vec::new() };
+    let tenants = vec!["alpha".parse().unwrap(), "beta".parse().unwrap()];
+    let map = FleetMap {
+        tick: 2,
+        at: Time(0),
+        layout: Arc::new(layout),
+        words: CellNames { tenants, versions: Vec::new() },
+        cells: vec![cell(0, 50), cell(1, 50)],
+    };
+    let was = vec![cell(0, 10), cell(1, 10)];
+    let change = Change::Cells { at: vec![0, 1], was, words: false };
+    let cells = |project: Option<&str>| {
+        let viewer: Viewer = project.map(|p| p.parse().unwrap());
+        let frame = next(&map, &change, None, &viewer);
+        // Behind its length, its format and its kind.
+        u32::from_le_bytes(frame[8..12].try_into().unwrap())
+    };
+    let counts = [None, Some("alpha"), Some("beta"), Some("gamma")].map(cells);
+    assert_eq!(counts, [2, 1, 1, 0]);
 }
