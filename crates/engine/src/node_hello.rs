@@ -51,14 +51,16 @@ pub struct NodeHello<'a> {
 }
 
 impl NodeHello<'_> {
-    /// Attempts that run there, and nobody waits for them there.
-    pub(crate) fn orphans(&self, state: &State) -> BTreeSet<AttemptKey> {
+    /// Attempts that run there, and nobody waits for them there. What never was on this node it has no
+    /// word about, unless it has seen more of the log than this server: then the log is `behind`.
+    pub(crate) fn orphans(&self, state: &State, behind: bool) -> BTreeSet<AttemptKey> {
         // Of an attempt that is named twice, the last word counts.
         let seen: BTreeMap<AttemptKey, &Observed> =
             self.observed.iter().map(|(k, o)| (*k, o)).collect();
         let runs = seen.into_iter().filter(|(_, o)| matches!(o, Observed::Running));
         let unwanted = |key: &AttemptKey| {
             !matches!(standing(state, self.node, *key), ReportedAttemptState::Live(..))
+                && !state.never_ran_here(self.node, *key, behind)
         };
         runs.map(|(k, _)| k).filter(unwanted).collect()
     }
@@ -78,7 +80,7 @@ impl NodeHello<'_> {
     pub fn changes(&self, state: &State) -> bool {
         let at_work = state.nodes.get(self.node).filter(|n| n.stage != Stage::Enrolled);
         at_work.is_some_and(|n| {
-            n.inventory != *self.inventory || !self.is_known(n, &self.orphans(state))
+            n.inventory != *self.inventory || !self.is_known(n, &self.orphans(state, n.protected))
         })
     }
 }

@@ -11,7 +11,7 @@ use muster_model::job::{Basis, Job, JobState, ReservedStart, StopReason};
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::reservation::Overrun;
-use muster_model::spec::CheckpointSpec;
+use muster_model::spec::{CheckpointSpec, Priority};
 use muster_model::units::{Span, Time};
 use muster_scheduler::{Plan, Start, StartReservation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -286,6 +286,27 @@ impl Engine {
         let had = a.placement.slots.clone();
         self.swap_spare_role(&had, &nodes);
         self.keep_for(&job, nodes, Basis::Swap);
+    }
+
+    /// A job above the normal class leaves its nodes, one after the other, and may be tried again at
+    /// once: they are reserved for it until then, or a lower class could have what it leaves first.
+    pub(crate) fn keep_nodes(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        let Some(a) = &job.attempt else { return };
+        let class = job.spec.priority;
+        let waits = self.state.queue().next().and_then(|first| self.state.jobs.get(&first));
+        let above = class > Priority::Normal && waits.is_none_or(|w| w.spec.priority <= class);
+        if !above || job.spec.elastic.is_some() || job.reserved_start.is_some() {
+            return;
+        }
+        let slots = &a.placement.slots;
+        let fleet = &self.state.index.cluster.fleet;
+        // Where one of them is out of service, others are looked for when it is queued.
+        let nodes = muster_scheduler::replacements(fleet, &work(&job), slots, self.state.now);
+        let its = |nodes: &Vec<NodeName>| nodes.iter().eq(slots.iter().map(|s| &s.node));
+        if let Some(nodes) = nodes.filter(its) {
+            self.keep_for(&job, nodes, Basis::Swap);
+        }
     }
 
     /// Work of others leaves nodes whose reservation begins: in time for a checkpoint.

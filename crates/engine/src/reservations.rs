@@ -94,7 +94,8 @@ impl State {
         }
     }
 
-    /// Whole nodes with so many GPUs in all that no other reservation covers in the same windows.
+    /// Whole nodes with so many GPUs in all that no other reservation covers in the same windows, however
+    /// far ahead they meet.
     fn choose_for_reservation(
         &self,
         r: &Reservation,
@@ -105,7 +106,7 @@ impl State {
         let taken: BTreeSet<NodeName> = self
             .reservations
             .values()
-            .filter(|b| b.reservation.name != r.name && overlap(&b.reservation, r))
+            .filter(|b| b.reservation.name != r.name && overlap(&b.reservation, r, now))
             .flat_map(|b| self.reserved_nodes(b))
             .collect();
         let start = r.window(now).map_or(now, |(start, _)| start.max(now));
@@ -136,7 +137,10 @@ impl State {
                 format!("only {have} GPUs of that kind are not reserved in that time"),
             )
             .field("over.gpus.count")
-            .hint("ask for fewer, for another time, or see `muster reservation`")
+            .hint(
+                "ask for fewer, for another time, for an `every` whose windows never meet those of \
+                 others, or see `muster reservation`",
+            )
         })
     }
 
@@ -216,21 +220,37 @@ fn is_stopped(r: &Reservation, job: &Job, start: Time, now: Time) -> bool {
     }
 }
 
-/// May two reservations ever cover the same moment? Recurring ones are looked at for their next
-/// hundred windows.
-fn overlap(a: &Reservation, b: &Reservation) -> bool {
-    let windows = |r: &Reservation| {
-        let mut t = r.start;
-        let mut out = Vec::new();
-        while let Some(w) = r.window(t) {
-            out.push(w);
-            t = w.1;
-            if out.len() >= 100 || r.every.is_none() {
-                break;
-            }
+/// Do two reservations cover the same moment, now or at any later time?
+fn overlap(a: &Reservation, b: &Reservation, now: Time) -> bool {
+    match (period(a), period(b)) {
+        (None, _) => meets_window(a, b, now),
+        (_, None) => meets_window(b, a, now),
+        (Some(of_a), Some(of_b)) => {
+            // By how much a window of `b` begins later than one of `a` changes by multiples of what
+            // divides both periods, and each of them comes up again and again: the smallest from
+            // zero on and the one below it say all.
+            let step = i128::from(common_divisor(of_a, of_b));
+            let later = (i128::from(b.start.0) - i128::from(a.start.0)).rem_euclid(step);
+            later < i128::from(a.length.0) || step - later < i128::from(b.length.0)
         }
-        out
-    };
-    let (wa, wb) = (windows(a), windows(b));
-    wa.iter().any(|x| wb.iter().any(|y| x.0 < y.1 && y.0 < x.1))
+    }
+}
+
+/// Does a window of `other` meet what is left of the only window of `once`?
+fn meets_window(once: &Reservation, other: &Reservation, now: Time) -> bool {
+    once.window(now).is_some_and(|(start, end)| {
+        other.window(start.max(now)).is_some_and(|(begins, _)| begins < end)
+    })
+}
+
+/// After how many milliseconds a recurring one begins again.
+fn period(r: &Reservation) -> Option<u64> {
+    r.every.map(|e| e.0).filter(|ms| *ms > 0)
+}
+
+fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }

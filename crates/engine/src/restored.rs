@@ -4,8 +4,9 @@ use crate::Engine;
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::event::Event;
 use muster_model::hold::{HeldBy, Hold};
-use muster_model::ids::JobId;
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, JobState};
+use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::spec::OnPartition;
 use muster_model::units::{Span, Time};
@@ -38,10 +39,11 @@ impl Engine {
 
     /// Ranks were given up by an agent that has not seen them end. Their job waits as long as they
     /// may go on, whoever holds it: nobody will say when they are gone.
-    pub(crate) fn outlast_lost_ranks(&mut self, id: JobId) {
-        if self.state.lives.is_empty() {
+    pub(crate) fn outlast_lost_ranks(&mut self, node: &NodeName, key: AttemptKey) {
+        if self.state.lives.is_empty() || self.state.never_ran_here(node, key, false) {
             return;
         }
+        let id = key.job;
         let waits = |j: &Arc<Job>| j.state == JobState::Queued && j.spec.fenced();
         let Some(job) = self.state.jobs.get(&id).cloned().filter(waits) else { return };
         let not_before = self.state.now + self.lost_ranks_wait(&job);
@@ -117,8 +119,14 @@ impl Engine {
     }
 
     fn lost_ranks_on(&self, id: JobId) -> Option<&Arc<Node>> {
-        let here =
-            |n: &&Arc<Node>| n.stage != Stage::Retired && n.orphans.iter().any(|key| key.job == id);
+        let here = |n: &&Arc<Node>| {
+            let its = |key: &&AttemptKey| key.job == id;
+            n.stage != Stage::Retired
+                && n.orphans
+                    .iter()
+                    .filter(its)
+                    .any(|k| !self.state.never_ran_here(&n.name, *k, false))
+        };
         self.state.nodes.values().find(here)
     }
 

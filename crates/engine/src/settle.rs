@@ -108,6 +108,9 @@ impl Engine {
             && found.findings.is_empty()
             && job.ending_until().is_some_and(|t| self.state.now < t)
         {
+            if self.may_follow_at_once(job, &stop.reason) {
+                self.keep_nodes(job.id);
+            }
             return;
         }
         // A new attempt never writes where the old one still can: it waits until the ranks on the
@@ -257,6 +260,17 @@ impl Engine {
         }
     }
 
+    /// May the next attempt of a job that stops by itself follow at once, should its hardware turn out
+    /// to be the cause? What makes way for others is no such case, nor is a retry that has to wait.
+    fn may_follow_at_once(&self, job: &Job, why: &StopReason) -> bool {
+        let by_itself = matches!(
+            why,
+            StopReason::SlotFailed { .. } | StopReason::Hung { .. } | StopReason::Requeued { .. }
+        );
+        let next = || self.next_step(job, why, Verdict::Infrastructure);
+        by_itself && matches!(next(), Next::Again(t) if t <= self.state.now)
+    }
+
     /// Orders an attempt to stop. A later order replaces the reason and keeps the fence. One whose
     /// ranks have all ended has nothing to stop: why it ended is not rewritten.
     pub(crate) fn order_stop(
@@ -290,9 +304,12 @@ impl Engine {
         let unhealthy =
             matches!(reason, StopReason::Unhealthy { .. } | StopReason::NodeLost { .. });
         let moves = matches!(reason, StopReason::Unhealthy { .. });
+        let stays = lost_since.is_none() && self.may_follow_at_once(job, &reason);
         self.emit(Some(&job.project), Event::StopOrdered { key, reason, grace, fence_until });
         if moves {
             self.swap(job.id);
+        } else if stays && self.state.allocated_slots(job.id).any() {
+            self.keep_nodes(job.id);
         }
         if unhealthy {
             self.maybe_killer(job.id);

@@ -276,6 +276,20 @@ impl State {
         here.then(|| job.project.clone())
     }
 
+    /// Is it certain that an attempt never had ranks on that node? Not of what the log does not know,
+    /// any more or as its end was lost; where the node has seen more of the log (`behind`), of nothing.
+    #[must_use]
+    pub fn never_ran_here(&self, node: &NodeName, key: AttemptKey, behind: bool) -> bool {
+        let Some(job) = self.jobs.get(&key.job).filter(|_| !behind) else { return false };
+        // Attempts of a lost life may have had the same numbers.
+        if self.lives.last().is_some_and(|l| job.submitted_at < l.at) {
+            return false;
+        }
+        let older = || job.past.first().is_some_and(|oldest| key.attempt < oldest.no);
+        let known = key.attempt > 0 && key.attempt <= job.attempts;
+        !(known && (self.ran_here(node, key).is_some() || older()))
+    }
+
     /// Was the enrolment of a node that shows a certificate of this site lost with the end of the
     /// log? Certificates are given to nodes that the log knows, and it forgets none.
     #[must_use]

@@ -1,8 +1,8 @@
 //! Time passes: limits, fences, dependents, the scheduling cycle, forgetting.
 
-use crate::Engine;
+use crate::{Engine, State};
 use muster_model::event::Event;
-use muster_model::ids::JobId;
+use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Attempt, SlotState, StopReason};
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
@@ -22,10 +22,12 @@ const END_REPORTED_WITHIN: Span = Span::secs(5);
 #[derive(Debug, Clone)]
 pub(crate) struct AwaitedNodes {
     nodes: BTreeMap<NodeName, Time>,
-    /// Those of them that were heard since.
-    heard: BTreeSet<NodeName>,
+    /// Those that were heard since, or are lost, each with the end of the log before that.
+    heard: BTreeMap<NodeName, Seq>,
     /// The last that is known of the server before.
     since: Time,
+    /// No node is waited for any longer.
+    until: Time,
 }
 
 impl Engine {
@@ -37,7 +39,7 @@ impl Engine {
         if let Some(u) = &mut self.unheard {
             u.nodes.retain(|_, until| *until > now);
         }
-        self.unheard.take_if(|u| u.nodes.is_empty());
+        self.unheard.take_if(|u| u.until <= now);
         self.expire_deadlines();
         self.fail_overdue_tests();
         self.process_due_health();
@@ -162,32 +164,53 @@ impl Engine {
         let reachable = self.state.nodes.values().filter(|n| n.reachable);
         let until = self.state.now + CONTACT_WITHIN;
         let nodes: BTreeMap<NodeName, Time> = reachable.map(|n| (n.name.clone(), until)).collect();
-        self.unheard =
-            (!nodes.is_empty()).then_some(AwaitedNodes { nodes, heard: BTreeSet::new(), since });
+        let heard = BTreeMap::new();
+        self.unheard = (!nodes.is_empty()).then_some(AwaitedNodes { nodes, heard, since, until });
+    }
+
+    /// The engine that goes on with what the log has, where what was decided last could not be
+    /// written. Nodes are waited for as before; what was heard of them after the end of the log, or
+    /// may have been, was not heard: their agents say it again.
+    #[must_use]
+    pub fn reloaded(&self, state: State) -> Engine {
+        let mut engine = Engine::new(state, self.policy.clone());
+        let Some(mut u) = self.unheard.clone() else { return engine };
+        let seq = engine.state.seq;
+        let reachable = |n: &NodeName| engine.state.nodes.get(n).is_some_and(|n| n.reachable);
+        let (unsure, written): (BTreeMap<NodeName, Seq>, BTreeMap<NodeName, Seq>) =
+            u.heard.into_iter().partition(|(_, end)| *end >= seq);
+        u.heard = written;
+        let until = u.until;
+        u.nodes.extend(unsure.into_keys().filter(reachable).map(|node| (node, until)));
+        // Whoever was about to say how its ranks ended may have to say it again.
+        u.nodes.values_mut().for_each(|t| *t = until);
+        engine.unheard = Some(u);
+        engine
     }
 
     /// Since when no server heard a node, where this one hears it for the first time.
     pub(crate) fn away_since(&self, node: &NodeName) -> Option<Time> {
-        let first = |u: &&AwaitedNodes| u.nodes.contains_key(node) && !u.heard.contains(node);
+        let first = |u: &&AwaitedNodes| u.nodes.contains_key(node) && !u.heard.contains_key(node);
         self.unheard.as_ref().filter(first).map(|u| u.since)
     }
 
     /// A node was heard for the first time, and ranks with a time limit run there as far as it says.
     pub(crate) fn start_awaiting_node(&mut self, node: &NodeName) {
         let until = self.state.now + END_REPORTED_WITHIN;
+        let seq = self.state.seq;
         let Some(u) = &mut self.unheard else { return };
         if let Some(t) = u.nodes.get_mut(node) {
             *t = until.min(*t);
-            u.heard.insert(node.clone());
+            u.heard.insert(node.clone(), seq);
         }
     }
 
     /// A node was heard, or is lost.
     pub(crate) fn stop_awaiting_node(&mut self, node: &NodeName) {
+        let seq = self.state.seq;
         let Some(u) = &mut self.unheard else { return };
-        u.nodes.remove(node);
-        if u.nodes.is_empty() {
-            self.unheard = None;
+        if u.nodes.remove(node).is_some() {
+            u.heard.insert(node.clone(), seq);
         }
     }
 

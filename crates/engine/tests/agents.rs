@@ -10,6 +10,7 @@ use muster_model::event::Event;
 use muster_model::fault::{FaultAction, FaultClass, ObservedFault};
 use muster_model::finding::Severity;
 use muster_model::ids::{AttemptKey, Epoch, JobId};
+use muster_model::job::{JobState, SlotEnd};
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::tenant::{Role, TokenUse};
@@ -74,6 +75,31 @@ fn an_agent_says_what_it_sees_of_itself_and_nothing_else() {
     let no = say(&mut w, other, done()).unwrap_err();
     assert_eq!(no.code, RefusalCode::NotAllowed, "of a job that does not run there: {no:?}");
     assert_eq!(w.log.len(), before, "a refusal leaves no trace");
+}
+
+#[test]
+fn a_node_says_nothing_about_attempts_that_were_never_there() {
+    let mut w = TestSite::new(2, 8);
+    let job = w.gang(1, 8);
+    w.start(job);
+    let other = 1 - common::number(&w.nodes_of(job)[0]);
+    let keys = [0, 1, 2].map(|attempt| AttemptKey { job, attempt });
+    let orphans = |w: &TestSite| w.engine.state().nodes[&node(other)].orphans.clone();
+    let before = w.log.len();
+    w.connect(other, 8, "boot", keys.map(|key| (key, Observed::Running)).to_vec());
+    assert!(orphans(&w).is_empty());
+    for key in keys {
+        let observed = Observed::Ended(SlotEnd::Stopped);
+        let report = Command::SlotReport { node: node(other), key, observed, ago: None };
+        say(&mut w, other, report).unwrap();
+    }
+    let about = |e: &Event| matches!(e, Event::NodeBack { .. } | Event::OrphanGone { .. });
+    assert!(!w.since(before).any(about));
+    assert_eq!(w.job(job).state, JobState::Running);
+    // Of a job that the log does not know, the node may be right.
+    let unknown = AttemptKey { job: JobId(77), attempt: 1 };
+    w.connect(other, 8, "boot", vec![(unknown, Observed::Running)]);
+    assert!(orphans(&w).contains(&unknown));
 }
 
 fn enroll(w: &mut TestSite, machine: &str, key: Option<&str>) -> Result<Answer, Refusal> {

@@ -5,7 +5,7 @@
 mod late;
 
 use crate::common::{TestSite, crash, gang, limited, node, number, replay};
-use muster_engine::{Engine, Policy};
+use muster_engine::{Engine, Policy, State};
 use muster_metering::{Fleet, JobHistories, Part, Step, goodput, no_observation};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
@@ -143,6 +143,63 @@ fn a_limit_waits_for_a_silent_node_until_that_is_lost_and_never_for_long() {
     assert_eq!(w.job(id).state, JobState::Running);
     w.sleep(Span::secs(1));
     assert_eq!(w.job(id).state, JobState::Stopping, "neither heard nor lost");
+    same_when_read_again(&w);
+}
+
+/// What the log is when the next append fails: its records, and what follows from them.
+fn durable(w: &TestSite) -> (usize, State) {
+    (w.log.len(), w.engine.state().clone())
+}
+
+/// An append fails: what was decided since is thrown away, and the engine goes on with the log.
+fn append_fails(w: &mut TestSite, (records, state): (usize, State)) {
+    w.engine = w.engine.reloaded(state);
+    w.log.truncate(records);
+    w.tick();
+}
+
+#[test]
+fn a_limit_waits_for_a_silent_node_after_a_failed_append_too() {
+    let mut w = TestSite::new(1, 8);
+    let id = w.run(limited(1, 8, 10));
+    restart(&mut w, Span::mins(30));
+    w.sleep(Span::secs(20));
+    let log = durable(&w);
+    append_fails(&mut w, log);
+    w.sleep(Span::secs(39));
+    assert_eq!(w.job(id).state, JobState::Running, "its node was not heard yet");
+    w.sleep(Span::secs(1));
+    assert_eq!(w.job(id).state, JobState::Stopping, "no longer than without the failure");
+    same_when_read_again(&w);
+}
+
+#[test]
+fn a_node_whose_word_was_not_written_is_waited_for_again() {
+    let mut w = TestSite::new(1, 8);
+    let id = w.run(limited(1, 8, 10));
+    restart(&mut w, Span::mins(30));
+    let (log, key) = (durable(&w), w.key(id));
+    w.connect(0, 8, "boot", vec![(key, Observed::Ended(SlotEnd::Ok))]);
+    assert_eq!(w.job(id).state, JobState::Succeeded);
+    append_fails(&mut w, log);
+    w.sleep(Span::secs(10));
+    assert_eq!(w.job(id).state, JobState::Running, "it says so again");
+    w.connect(0, 8, "boot", vec![(key, Observed::Ended(SlotEnd::Ok))]);
+    assert_eq!((w.job(id).state, w.job(id).exit_code), (JobState::Succeeded, Some(0)));
+    same_when_read_again(&w);
+}
+
+#[test]
+fn a_node_whose_word_was_written_is_not_waited_for_again() {
+    let mut w = TestSite::new(1, 8);
+    let id = past_its_limit(&mut w);
+    w.sleep(Span::secs(4));
+    w.project("later");
+    let log = durable(&w);
+    w.sleep(Span::secs(1));
+    assert_eq!(w.job(id).state, JobState::Stopping);
+    append_fails(&mut w, log);
+    assert_eq!(w.job(id).state, JobState::Stopping);
     same_when_read_again(&w);
 }
 

@@ -287,6 +287,8 @@ fn site_metrics(app: &App, out: &mut Registry) {
     let help = "Rows and metrics of nodes that were not accepted: too many, or not a name.";
     let unaccepted = app.agents().unaccepted_metrics();
     out.counter("muster_telemetry_dropped_total", help).set(unaccepted);
+    let help = "Reports of nodes about attempts that never ran there: they change nothing.";
+    out.counter("muster_foreign_reports_total", help).set(app.agents().foreign_reports());
     let waited = oldest.map_or(0, |at| now.since(at).0 / 1000);
     out.gauge("muster_queue_oldest_seconds", "Age of the oldest job that waits.").set(waited);
     let p = app.brain().read(|s| s.reserved_starts);

@@ -1,7 +1,8 @@
 //! The log and its snapshots behind one synchronous trait: SQLite embedded, PostgreSQL.
 //!
 //! A [`Store`] keeps the log's bodies as opaque bytes. Every row carries a link of a checksum
-//! chain, every append is fenced by the leader's epoch inside its own transaction, and anything
+//! chain, every append is fenced by the leader's epoch inside its own transaction (with PostgreSQL by
+//! its name as well), and anything
 //! that is missing or altered is an error that names the place, never a shorter answer.
 //!
 //! Both implementations block. Call them from a thread of their own: the PostgreSQL client runs

@@ -211,8 +211,8 @@ pub trait Store: Send {
     /// Where the log begins and ends.
     fn head(&mut self) -> Result<Head, StoreError>;
 
-    /// Writes the batch in one transaction, if the lease is still of the batch's epoch and its
-    /// entries follow the head without a gap.
+    /// Writes the batch in one transaction, if the lease is still of the batch's epoch and of this
+    /// handle's holder, and its entries follow the head without a gap.
     fn append(&mut self, batch: &Batch) -> Result<(), StoreError>;
 
     /// Up to `limit` entries after `after`, each verified against the chain.
@@ -241,6 +241,12 @@ pub trait Store: Send {
     /// time with the next epoch. Where the clock is the machine's own, nobody waits for longer
     /// than `ttl`: all who ask have the same.
     fn acquire_lease(&mut self, holder: &str, ttl: Span) -> Result<LeaseAnswer, StoreError>;
+
+    /// Whose lease this handle goes by from now on, as one that acquired it does: what needs the
+    /// lease is refused while another holder has it, also one to whom a database that lost its last
+    /// writes gave the same epoch. A handle that was not told goes by the epoch alone; so does a
+    /// store that is a file of one machine.
+    fn lead_as(&mut self, _holder: &str) {}
 
     /// Extends the lease from now.
     fn renew_lease(&mut self, epoch: Epoch, ttl: Span) -> Result<(), StoreError>;

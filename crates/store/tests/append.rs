@@ -2,8 +2,8 @@
 
 use crate::common;
 
-use common::{Site, batch, contents, entry, filled, lead, secret};
-use muster_model::{Epoch, JobId, Seq};
+use common::{Site, batch, contents, entry, filled, lead, secret, snapshot};
+use muster_model::{Epoch, JobId, Seq, Span};
 use muster_store::{Batch, StoreError, StoreUrl};
 
 /// Both kinds of store.
@@ -105,6 +105,44 @@ fn a_lost_lease_appends_nothing() {
         assert_eq!(s.payload(JobId(11)).unwrap(), Some(vec![2; 3]));
         assert_eq!(s.payload(JobId(7)).unwrap(), None);
     }
+}
+
+/// What a database leaves that failed over without its last writes: two servers were given the same
+/// epoch, and both know the end of the log.
+#[test]
+fn of_two_holders_of_one_epoch_one_writes() {
+    let Some(site) = Site::postgres() else { return };
+    let (mut first, mut keeper, mut second) = (site.open(), site.open(), site.open());
+    let epoch = filled(&mut *first);
+    keeper.lead_as("a");
+    keeper.renew_lease(epoch, Span::secs(3600)).unwrap();
+    let StoreUrl::Postgres(url) = &site.url else { unreachable!() };
+    let mut client = postgres::Client::connect(url, postgres::NoTls).unwrap();
+    client.batch_execute("UPDATE head SET holder = 'b'").unwrap();
+    second.lead_as("b");
+    let stale = |result: Result<(), StoreError>| match result {
+        Err(StoreError::StaleLease { mine, current }) => {
+            assert_eq!((mine, current), (epoch, epoch));
+        }
+        other => panic!("{other:?}"),
+    };
+    let before = contents(&mut *second);
+    let write = Batch { payloads: vec![payload(11, 2)], ..batch(epoch, [101]) };
+    let gone = Batch { unneeded: vec![JobId(7)], ..write.clone() };
+    let with_secret = Batch { secrets: vec![secret("p", "key", Some(b"x"))], ..write.clone() };
+    let without_entries = Batch { entries: Vec::new(), ..write.clone() };
+    for b in [&write, &gone, &with_secret, &without_entries] {
+        stale(first.append(b));
+    }
+    stale(keeper.renew_lease(epoch, Span::secs(3600)));
+    stale(keeper.put_snapshot(epoch, &snapshot(90)));
+    stale(keeper.archive(epoch, Seq(40), site.dir.path()).map(|_| ()));
+    stale(keeper.release_lease(epoch));
+    assert_eq!(contents(&mut *second), before);
+    second.append(&gone).unwrap();
+    second.renew_lease(epoch, Span::secs(3600)).unwrap();
+    assert_eq!(second.head().unwrap().last_seq, Seq(101));
+    stale(first.append(&batch(epoch, [102])));
 }
 
 #[test]

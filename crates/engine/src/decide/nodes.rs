@@ -206,7 +206,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     let protected = *ahead || n.protected;
     let seen: BTreeMap<AttemptKey, &Observed> = observed.iter().map(|(k, o)| (*k, o)).collect();
     let greeting = NodeHello { node, boot, address, host, place, inventory, observed };
-    let orphans = greeting.orphans(&e.state);
+    let orphans = greeting.orphans(&e.state, protected);
     let same = n.reachable && n.protected == protected && greeting.is_known(&n, &orphans);
     if !same {
         let ranks: BTreeSet<JobId> = n.orphans.union(&orphans).map(|k| k.job).collect();
@@ -221,7 +221,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         };
         e.emit(None, event);
         for key in n.orphans.iter().filter(|k| seen.get(*k).is_some_and(|o| is_unproven(o))) {
-            e.outlast_lost_ranks(key.job);
+            e.outlast_lost_ranks(node, *key);
         }
         e.follow_lost_ranks(ranks);
     }
@@ -403,7 +403,7 @@ pub(super) fn report(
     if orphan && matches!(observed, Observed::Ended(_)) {
         e.emit(None, Event::OrphanGone { node: node.clone(), key });
         if unproven {
-            e.outlast_lost_ranks(key.job);
+            e.outlast_lost_ranks(node, key);
         }
         e.follow_lost_ranks([key.job]);
     }

@@ -53,9 +53,10 @@ pub(super) fn set_reservation(
     e: &mut Engine,
     reservation: &Arc<Reservation>,
 ) -> Result<Answer, Refusal> {
-    let nodes = e.state.plan_reservation(reservation, e.state.now)?;
+    // What stays as it is keeps its nodes, whether or not it could be made now.
     let booked = e.state.reservations.get(&reservation.name);
     if booked.is_none_or(|b| b.reservation != *reservation) {
+        let nodes = e.state.plan_reservation(reservation, e.state.now)?;
         e.emit(None, Event::ReservationSet { reservation: reservation.clone(), nodes });
     }
     Ok(Answer::Done)

@@ -1,6 +1,6 @@
 //! Nodes of a gang fail: just those are replaced, by spares that are near.
 
-use crate::common::{TestSite, checkpoints, gang, limited, node, number, replay};
+use crate::common::{TestSite, checkpoints, crash, gang, limited, node, number, replay};
 use muster_model::command::{Command, Observed};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
@@ -115,6 +115,49 @@ fn a_drained_node_is_replaced_the_same_way() {
     let now = w.nodes_of(id);
     assert!(had[1..].iter().all(|n| now.contains(n)) && !now.contains(&had[0]));
     assert_eq!(w.job(id).infrastructure_failures, 0);
+}
+
+#[test]
+fn nodes_that_a_critical_gang_leaves_one_by_one_go_to_no_lower_class_before_it_is_queued_again() {
+    for (priority, kept) in [(Priority::Critical, true), (Priority::Normal, false)] {
+        let mut w = TestSite::new(2, 8);
+        let id = w.run(JobSpec { priority, ..gang(2, 8) });
+        let low = w.submit(JobSpec { priority: Priority::Low, ..gang(1, 8) });
+        let had = w.nodes_of(id);
+        w.ok(Command::Requeue { job: id });
+        w.report(id, &had[0], Observed::Ended(SlotEnd::Stopped));
+        assert_eq!(w.job(id).state, JobState::Stopping);
+        assert_eq!(w.job(low).state == JobState::Queued, kept, "{priority:?}");
+        w.report(id, &had[1], Observed::Ended(SlotEnd::Stopped));
+        if kept {
+            assert_eq!((w.job(id).state, w.nodes_of(id)), (JobState::Starting, had));
+        }
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
+fn the_node_of_a_critical_job_whose_cause_is_looked_for_goes_to_no_lower_class_meanwhile() {
+    let ends = |queued_again: bool| {
+        let mut w = TestSite::new(1, 8);
+        let id = w.run(JobSpec { priority: Priority::Critical, ..gang(1, 8) });
+        let low = w.submit(gang(1, 8));
+        let had = w.nodes_of(id);
+        w.report(id, &had[0], crash(0, 3));
+        assert!(w.job(id).ending_until().is_some());
+        assert_eq!(w.job(low).state, JobState::Queued, "the node is free, and reserved");
+        if queued_again {
+            w.ok(Command::Requeue { job: id });
+            assert_eq!((w.job(id).state, w.nodes_of(id)), (JobState::Starting, had));
+        } else {
+            w.sleep(Span::secs(5));
+            assert_eq!(w.job(id).state, JobState::Failed);
+            assert_eq!(w.job(low).state, JobState::Starting, "nobody waits for it any more");
+        }
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    };
+    ends(true);
+    ends(false);
 }
 
 #[test]

@@ -2,14 +2,16 @@
 
 use crate::common::{TestSite, checkpoints, gang, limited, node, number, replay};
 use muster_engine::ReservationEffect;
-use muster_model::command::Observed;
+use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode};
 use muster_model::ids::JobId;
 use muster_model::job::{JobState, SlotEnd};
 use muster_model::names::NodeName;
+use muster_model::reservation::Reservation;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Reserves GPUs for two hours from an hour on.
 fn reserve_gpus(w: &mut TestSite, name: &str, count: u32) -> Vec<NodeName> {
@@ -80,6 +82,58 @@ fn a_node_that_takes_no_work_is_reserved_last_and_named() {
     assert!(effect(&w, "first").not_serving.is_empty());
     assert_eq!(reserve_gpus(&mut w, "second", 8), [node(0)], "nothing else is left");
     assert_eq!(effect(&w, "second").not_serving, [(node(0), "lost")]);
+}
+
+/// Tries to reserve the only node that a site has.
+fn try_reserve(w: &mut TestSite, name: &str, more: &Value) -> Result<Answer, Refusal> {
+    let mut r = json!({"name": name, "over": {"gpus": {"count": 8}}});
+    r.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let reservation: Reservation = serde_json::from_value(r).unwrap();
+    w.send(Command::SetReservation { reservation: Arc::new(reservation) })
+}
+
+#[test]
+fn recurring_windows_that_meet_only_later_do_not_get_the_same_nodes() {
+    let mut w = TestSite::new(1, 8);
+    let start = w.now + Span::hours(1);
+    let nightly = json!({"start": start.0, "length": "1h", "every": "24h"});
+    try_reserve(&mut w, "nightly", &nightly).unwrap();
+    let at = |after: Span, every: Option<&str>| {
+        let start = (start + after).0;
+        json!({"start": start, "length": "1h", "every": every})
+    };
+    let two_later = |every: &str| at(Span::hours(2), Some(every));
+    // An hour after each other, and nearer by half a minute a day: they meet after four months.
+    let e = try_reserve(&mut w, "nearer", &two_later("86370s")).unwrap_err();
+    assert_eq!(e.code, RefusalCode::Policy, "{e}");
+    // They meet first when the later one has come round.
+    let e = try_reserve(&mut w, "farther", &two_later("86460s")).unwrap_err();
+    assert_eq!(e.code, RefusalCode::Policy, "{e}");
+    // One that comes once, after a hundred others.
+    let once = at(Span::hours(24 * 300), None);
+    let e = try_reserve(&mut w, "once", &once).unwrap_err();
+    assert_eq!(e.code, RefusalCode::Policy, "{e}");
+    // Those that never meet do, the one right after the other too.
+    try_reserve(&mut w, "after", &at(Span::hours(1), Some("12h"))).unwrap();
+    try_reserve(&mut w, "weekly", &at(Span::hours(3), Some("168h"))).unwrap();
+    let once = at(Span::hours(24 * 300 + 4), None);
+    try_reserve(&mut w, "once", &once).unwrap();
+    // What is there already may be sent again, and keeps its node.
+    let n = w.log.len();
+    try_reserve(&mut w, "nightly", &nightly).unwrap();
+    assert_eq!(w.log.len(), n);
+    assert_eq!(w.engine.state().reservations["nightly"].nodes, [node(0)]);
+}
+
+#[test]
+fn windows_that_are_over_are_in_nobodys_way() {
+    let mut w = TestSite::new(1, 8);
+    let start = w.now + Span::hours(1);
+    try_reserve(&mut w, "first", &json!({"start": start.0, "length": "1h"})).unwrap();
+    let daily = json!({"start": start.0, "length": "1h", "every": "24h"});
+    try_reserve(&mut w, "daily", &daily).unwrap_err();
+    w.sleep(Span::hours(2));
+    try_reserve(&mut w, "daily", &daily).unwrap();
 }
 
 #[test]

@@ -214,6 +214,15 @@ pub(super) async fn enter(
             return Ok(Err(refused("stale_leader", message, true)));
         }
     }
+    let foreign = inner.brain.read(|s| {
+        let behind = ahead || s.nodes.get(node).is_some_and(|n| n.protected);
+        let never_here = |(key, _): &&(AttemptKey, Observed)| s.never_ran_here(node, *key, behind);
+        hello.observed.iter().filter(never_here).count()
+    });
+    if foreign > 0 {
+        inner.foreign.fetch_add(foreign as u64, Ordering::Relaxed);
+        tracing::warn!(%node, foreign, "the agent reports attempts that never ran there: they are ignored");
+    }
     // A welcome renews leases, too, and nothing may have been written for it.
     if !inner.brain.is_certain_leader() {
         let message = "the server cannot renew its own lease in the store, so it cannot be certain that it leads: try again";

@@ -129,6 +129,8 @@ struct Inner {
     folded: AtomicU64,
     /// Rows and metrics of nodes that were not accepted.
     unaccepted: AtomicU64,
+    /// Reports of nodes about attempts that never ran there.
+    foreign: AtomicU64,
     beside: lookup_cache::LookupCache,
     fabric: fabric::Exchange,
     /// What nodes are to do, as the log says.
@@ -225,6 +227,7 @@ pub fn serve(
         columns: Mutex::default(),
         folded: AtomicU64::new(0),
         unaccepted: AtomicU64::new(0),
+        foreign: AtomicU64::new(0),
         beside: lookup_cache::LookupCache::default(),
         fabric: fabric::Exchange::default(),
         acts: acts::NodeActs::default(),
@@ -327,6 +330,12 @@ impl Agents {
     #[must_use]
     pub fn unaccepted_metrics(&self) -> u64 {
         self.inner.unaccepted.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Reports of nodes since the start about attempts that never ran there: they change nothing.
+    #[must_use]
+    pub fn foreign_reports(&self) -> u64 {
+        self.inner.foreign.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Faults that were folded into others or only counted since the start.

@@ -478,6 +478,10 @@ impl Live {
 
     fn report(&mut self, key: AttemptKey, observed: Observed, ago: Option<Span>) {
         let node = self.session.node.clone();
+        // It changes nothing, and the agent may forget it.
+        if self.inner.brain.read(|s| s.never_ran_here(&node, key, false)) {
+            self.inner.foreign.fetch_add(1, Ordering::Relaxed);
+        }
         let ended = matches!(observed, Observed::Ended(_));
         let command = Command::SlotReport { node: node.clone(), key, observed, ago };
         let request = self.inner.request(&node, command);

@@ -562,7 +562,7 @@ impl LeadState<'_> {
         } else {
             drop(view);
         }
-        self.engine = Engine::new(state, self.config.policy.clone());
+        self.engine = self.engine.reloaded(state);
         if self.engine.state().epoch != self.epoch {
             // The very append failed that would have recorded it.
             self.record_lead();

@@ -77,9 +77,11 @@ impl BrainConfig {
         self.seal_key.with_file_name(muster_store::HEAD_FILE)
     }
 
-    /// A handle on the store.
+    /// A handle on the store, which writes while this server has the lease.
     fn open(&self) -> Result<Box<dyn muster_store::Store>, StoreError> {
-        muster_store::open_with_head(&self.store, &self.head_file())
+        let mut store = muster_store::open_with_head(&self.store, &self.head_file())?;
+        store.lead_as(&self.holder);
+        Ok(store)
     }
 }
 

@@ -3,8 +3,8 @@
 //! every five minutes while all is well, and at the next look when something failed.
 
 use crate::agents::Agents;
-use crate::brain::Brain;
-use muster_model::command::Command;
+use crate::brain::{Attach, Brain, BrainError};
+use muster_model::command::{Actor, Command, IdempotencyKey, Request};
 use muster_model::node::Stage;
 use muster_model::slo::{Cause, IndicatorCount, Scope, Sli};
 use muster_model::units::{Span, Time};
@@ -25,6 +25,8 @@ const WELL: u32 = 15;
 /// Minutes that are kept apart while the log takes none.
 const MINUTES_MOST: usize = 60;
 const MINUTE_MS: i64 = 60_000;
+/// The log knows so long which reports it has: longer than a store should be away.
+const KEY_KEPT: Span = Span::hours(24);
 
 /// A request that was answered.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +66,25 @@ struct Counts {
     told: Option<u32>,
     /// Looks since it was told of a failure.
     failed: Option<u32>,
+    /// What the log may have, though nobody said so: it is sent again as it was.
+    unsure: Option<CountsReport>,
+    /// Reports so far.
+    reports: u64,
+}
+
+/// What was sent to the log, under a key by which it knows a repeat.
+#[derive(Debug, Clone)]
+pub(super) struct CountsReport {
+    key: IdempotencyKey,
+    counts: Vec<IndicatorCount>,
+}
+
+impl CountsReport {
+    pub(super) fn request(&self, at: Time) -> Request {
+        let command = Command::ReportCounts { counts: self.counts.clone() };
+        let key = Some(self.key.clone());
+        Request { actor: Actor::system(), at, key, if_version: None, command }
+    }
 }
 
 impl Counts {
@@ -177,13 +198,20 @@ impl Counter {
     /// Looks at what was counted, at this moment, and tells the log if it is time to. Then takes up
     /// what objectives ask for.
     pub async fn record_due_counts(&self, brain: &Brain, now: Time) {
-        let due = self.due(now);
-        self.record_counts(brain, due).await;
+        if self.record_unsure(brain).await {
+            let due = self.due(now);
+            self.record_counts(brain, due).await;
+        } else {
+            self.counts().looked(now);
+        }
         self.follow(brain);
     }
 
     /// Tells the log all that it was not told yet: before a clean stop.
     pub async fn flush_counts(&self, brain: &Brain) {
+        if !self.record_unsure(brain).await {
+            return;
+        }
         let rest = {
             let mut counts = self.counts();
             counts.looked(brain.now());
@@ -194,13 +222,63 @@ impl Counter {
 
     /// Tells the log. What it does not take is told at the next look.
     async fn record_counts(&self, brain: &Brain, counts: Vec<IndicatorCount>) {
-        if counts.is_empty() {
-            return;
+        if !counts.is_empty() {
+            let report = self.report(brain, counts);
+            self.send(brain, report).await;
         }
-        if let Err(e) = brain.system(Command::ReportCounts { counts: counts.clone() }).await {
-            tracing::debug!(error = %e, "counts are reported to the log later");
-            self.put_back(&counts);
+    }
+
+    /// Sends again what the log may have or not. True when it is certain that it has it, or there is
+    /// no such thing.
+    async fn record_unsure(&self, brain: &Brain) -> bool {
+        let unsure = self.counts().unsure.clone();
+        match unsure {
+            Some(report) => self.send(brain, report).await,
+            None => true,
         }
+    }
+
+    /// What is counted becomes a report. Until its answer comes, nobody knows whether the log has it.
+    pub(super) fn report(&self, brain: &Brain, counts: Vec<IndicatorCount>) -> CountsReport {
+        let at = brain.now();
+        let mut all = self.counts();
+        all.reports += 1;
+        let key = IdempotencyKey {
+            // An epoch is one lead of one server.
+            key: format!("server/counts-{}-{}", brain.epoch(), all.reports),
+            fingerprint: at.0.to_string(),
+            keep_until: at + KEY_KEPT,
+        };
+        let report = CountsReport { key, counts };
+        all.unsure = Some(report.clone());
+        report
+    }
+
+    async fn send(&self, brain: &Brain, report: CountsReport) -> bool {
+        let answer = brain.call(report.request(brain.now()), Attach::default()).await;
+        self.answered(&report, answer.map(drop))
+    }
+
+    /// What came of a report; says whether that is certain. A failed write may be in the log all the
+    /// same.
+    pub(super) fn answered(&self, report: &CountsReport, answer: Result<(), BrainError>) -> bool {
+        let refused = match answer {
+            Ok(()) => false,
+            Err(BrainError::Refused(r)) => {
+                tracing::debug!(refusal = %r, "counts are reported to the log anew");
+                true
+            }
+            Err(e) => {
+                tracing::debug!(error = %e, "counts are reported to the log again later");
+                self.counts().told = None;
+                return false;
+            }
+        };
+        self.counts().unsure.take_if(|u| u.key == report.key);
+        if refused {
+            self.put_back(&report.counts);
+        }
+        true
     }
 
     pub(super) fn put_back(&self, counts: &[IndicatorCount]) {

@@ -2,16 +2,18 @@
 
 use super::count::{Counter, ServedRequest};
 use super::own;
-use crate::brain::{Attach, Brain, BrainConfig};
+use crate::brain::{Attach, Brain, BrainConfig, BrainError};
 use axum::extract::State as Shared;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use muster_executors::alerts::{self, AlertDelivery, Sender};
 use muster_model::alert::Routing;
 use muster_model::command::{Actor, Command, Request};
+use muster_model::event::Event;
+use muster_model::ids::Seq;
 use muster_model::names::NodeName;
 use muster_model::node::Inventory;
-use muster_model::slo::Sli;
+use muster_model::slo::{Objectives, Sli};
 use muster_model::topology::{Location, Topology};
 use muster_model::units::{Bytes as Size, Span, Time};
 use muster_store::StoreUrl;
@@ -382,4 +384,34 @@ fn what_the_log_does_not_take_is_told_at_the_next_look_and_nothing_of_it_is_lost
     let due = c.due(Time(101 * 60_000));
     assert_eq!(due.len(), 60, "the oldest minutes are one");
     assert_eq!(due.iter().map(|c| c.total).sum::<u64>(), 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_whose_answer_was_lost_are_in_the_log_once() {
+    let k = fixture(1).await;
+    let api = json!({"name": "api", "sli": "api_availability", "target": "99.9%"});
+    let objectives = vec![serde_json::from_value(api).unwrap()];
+    let objectives = Objectives { defaults: 0, objectives, ..Objectives::default() };
+    let command = Command::SetObjectives { objectives: Arc::new(objectives) };
+    k.brain.system(command).await.unwrap();
+    let c = Counter::default();
+    c.follow(&k.brain);
+    let served = || c.served(ServedRequest { submits: false, status: 200, took: Duration::ZERO });
+    let start = k.brain.now();
+    served();
+    let report = c.report(&k.brain, c.due(start));
+    // It is written, and the server does not learn that.
+    k.brain.call(report.request(start), Attach::default()).await.unwrap();
+    assert!(!c.answered(&report, Err(BrainError::Unavailable("the store failed".into()))));
+    served();
+    for look in 1..=30 {
+        c.record_due_counts(&k.brain, start + Span::secs(20 * look)).await;
+    }
+    let records = k.brain.records(Seq(0), 2048).await.unwrap();
+    let told = records.iter().filter_map(|r| match &r.event {
+        Event::CountsReported { counts } => Some(counts.iter().map(|c| c.total).sum::<u64>()),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [1, 1]);
+    k.stop.cancel();
 }

@@ -20,7 +20,8 @@ macro_rules! append {
         concat!(
             "WITH moved AS (
     UPDATE head SET seq = $4, at = $5, chain = $6
-    WHERE epoch = $1 AND holder <> '' AND seq = $2 AND chain = $3 RETURNING 1
+    WHERE epoch = $1 AND holder <> '' AND ($14::text IS NULL OR holder = $14)
+        AND seq = $2 AND chain = $3 RETURNING 1
 ), written AS (
     INSERT INTO log (seq, at, body, chain)
     SELECT * FROM unnest($7::int8[], $8::int8[], $9::bytea[], $10::bytea[])
@@ -43,12 +44,12 @@ const APPEND: &str = append!("");
 /// there were few payloads would go on reading all of them.
 const APPEND_AND_DELETE: &str = append!(
     ", gone AS (
-    DELETE FROM payloads WHERE job = ANY($14::int8[]) AND EXISTS (SELECT 1 FROM moved)
+    DELETE FROM payloads WHERE job = ANY($15::int8[]) AND EXISTS (SELECT 1 FROM moved)
 )"
 );
 
 /// Types of the parameters of [`APPEND_AND_DELETE`].
-const TYPES: [Type; 14] = [
+const TYPES: [Type; 15] = [
     Type::INT8,
     Type::INT8,
     Type::BYTEA,
@@ -62,12 +63,15 @@ const TYPES: [Type; 14] = [
     Type::INT8_ARRAY,
     Type::BYTEA_ARRAY,
     Type::BYTEA_ARRAY,
+    Type::TEXT,
     Type::INT8_ARRAY,
 ];
 
 /// What a batch with entries writes, column by column.
 struct Columns<'a> {
     epoch: i64,
+    /// Whose lease it must be, where the handle knows that.
+    holder: Option<&'a str>,
     /// The head that it follows.
     from: (i64, &'a [u8]),
     /// The head that it leaves: number, time, link.
@@ -86,6 +90,7 @@ impl<'a> Columns<'a> {
     /// None for a batch without entries: it moves no head.
     fn of(
         batch: &'a Batch,
+        holder: Option<&'a str>,
         tail: &'a (Seq, Link),
         links: &'a [Link],
     ) -> Result<Option<Columns<'a>>, StoreError> {
@@ -95,6 +100,7 @@ impl<'a> Columns<'a> {
         let payloads = last_payloads(batch);
         Ok(Some(Columns {
             epoch: db_int(batch.epoch.0)?,
+            holder,
             from: (db_int(tail.0.0)?, tail.1.as_slice()),
             to: (db_int(last.seq.0)?, last.at.0, link.as_slice()),
             seqs: numbers(batch.entries.iter().map(|e| e.seq.0))?,
@@ -114,7 +120,7 @@ impl<'a> Columns<'a> {
         client: &mut impl GenericClient,
         statement: &Statement,
     ) -> Result<bool, postgres::Error> {
-        let all: [&(dyn ToSql + Sync); 14] = [
+        let all: [&(dyn ToSql + Sync); 15] = [
             &self.epoch,
             &self.from.0,
             &self.from.1,
@@ -128,10 +134,11 @@ impl<'a> Columns<'a> {
             &self.jobs,
             &self.payloads,
             &self.sums,
+            &self.holder,
             &self.unneeded,
         ];
         let row = if self.unneeded.is_empty() {
-            client.query_one(statement, &all[..13])?
+            client.query_one(statement, &all[..14])?
         } else {
             let typed: Vec<(&(dyn ToSql + Sync), Type)> = all.into_iter().zip(TYPES).collect();
             client.query_typed_one(APPEND_AND_DELETE, &typed)?
@@ -153,16 +160,17 @@ fn last_payloads(batch: &Batch) -> BTreeMap<JobId, &[u8]> {
 }
 
 /// Writes a batch that follows `tail`; says whether it is committed. Nothing was written if the
-/// head is elsewhere or the lease is not of the batch's epoch.
+/// head is elsewhere, or the lease is not of the batch's epoch and this holder.
 pub(super) fn append(
     conn: &mut Conn,
     batch: &Batch,
+    holder: Option<&str>,
     tail: &(Seq, Link),
     links: &[Link],
 ) -> Result<bool, StoreError> {
-    let Some(columns) = Columns::of(batch, tail, links)? else {
+    let Some(columns) = Columns::of(batch, holder, tail, links)? else {
         let mut tx = conn.client.transaction().map_err(fail)?;
-        if !held_by(&Db(&mut tx).lock_head()?, batch.epoch) {
+        if !held_by(&Db(&mut tx).lock_head()?, batch.epoch, holder) {
             return Ok(false);
         }
         write_payloads(&mut tx, batch)?;

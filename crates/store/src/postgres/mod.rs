@@ -22,6 +22,7 @@ use postgres::types::Type;
 use postgres::{Client, GenericClient, IsolationLevel, NoTls, Statement, Transaction};
 use rows::{Db, RESTORED};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Serialises migrations of all servers that start at once.
@@ -39,6 +40,8 @@ pub(crate) struct PostgresStore {
     tail: Option<(Seq, Link)>,
     /// The last link this handle read.
     seen: Option<(Seq, Link)>,
+    /// Whose lease it goes by; unknown: by the epoch alone.
+    holder: Option<Arc<str>>,
 }
 
 /// A connection and what was prepared on it.
@@ -88,7 +91,16 @@ impl PostgresStore {
         let settings = settings::parse(url)
             .map_err(|why| StoreError::other(format!("{shown} is not a store: {why}")))?;
         let tls = settings.tls.then(|| tls::Tls::new(settings.root.as_deref())).transpose()?;
-        Ok(PostgresStore { settings, tls, shown, conn: None, kept: None, tail: None, seen: None })
+        Ok(PostgresStore {
+            settings,
+            tls,
+            shown,
+            conn: None,
+            kept: None,
+            tail: None,
+            seen: None,
+            holder: None,
+        })
     }
 
     fn connect(&self) -> Result<Conn, StoreError> {
@@ -151,15 +163,16 @@ impl PostgresStore {
             (Some(e), Some(link)) => (e.seq, *link),
             _ => tail,
         };
+        let mine = self.holder.clone();
         self.with_conn(|conn| {
-            if append::append(conn, batch, &tail, &links)? {
+            if append::append(conn, batch, mine.as_deref(), &tail, &links)? {
                 return Ok(Appended::Done(next));
             }
-            let (head, holder) = Db(&mut conn.client).lease()?;
-            if !held_by(&(head, holder), batch.epoch) {
-                return Err(StoreError::StaleLease { mine: batch.epoch, current: head.epoch });
+            let found = Db(&mut conn.client).lease()?;
+            if !held_by(&found, batch.epoch, mine.as_deref()) {
+                return Err(StoreError::StaleLease { mine: batch.epoch, current: found.0.epoch });
             }
-            Ok(Appended::HeadIs(head))
+            Ok(Appended::HeadIs(found.0))
         })
     }
 }
@@ -172,14 +185,20 @@ enum Appended {
     HeadIs(HeadRow),
 }
 
-fn held_by((head, holder): &(HeadRow, String), epoch: Epoch) -> bool {
-    head.epoch == epoch && !holder.is_empty()
+/// A database that lost its last writes may have given the same epoch to two: the holder tells
+/// them apart.
+fn held_by((head, holder): &(HeadRow, String), epoch: Epoch, mine: Option<&str>) -> bool {
+    head.epoch == epoch && !holder.is_empty() && mine.is_none_or(|mine| mine == holder)
 }
 
-/// Locks the head for the transaction, if the lease is still of this epoch.
-fn fenced(tx: &mut Transaction<'_>, epoch: Epoch) -> Result<HeadRow, StoreError> {
+/// Locks the head for the transaction, if the lease is still of this epoch and this holder.
+fn fenced(
+    tx: &mut Transaction<'_>,
+    epoch: Epoch,
+    mine: Option<&str>,
+) -> Result<HeadRow, StoreError> {
     let found = Db(tx).lock_head()?;
-    if !held_by(&found, epoch) {
+    if !held_by(&found, epoch, mine) {
         return Err(StoreError::StaleLease { mine: epoch, current: found.0.epoch });
     }
     Ok(found.0)
@@ -259,11 +278,13 @@ impl Store for PostgresStore {
             }
         }
         self.tail = None;
+        let mine = self.holder.clone();
         let tail = self.with(|c| {
-            let (head, holder) = Db(c).lease()?;
-            if !held_by(&(head, holder), batch.epoch) {
-                return Err(StoreError::StaleLease { mine: batch.epoch, current: head.epoch });
+            let found = Db(c).lease()?;
+            if !held_by(&found, batch.epoch, mine.as_deref()) {
+                return Err(StoreError::StaleLease { mine: batch.epoch, current: found.0.epoch });
             }
+            let head = found.0;
             // The head is not taken at its word: the row it speaks of must say the same.
             let last = if head.seq == head.base_seq {
                 Some(head.base_chain)
@@ -303,11 +324,12 @@ impl Store for PostgresStore {
     }
 
     fn put_snapshot(&mut self, epoch: Epoch, s: &Snapshot) -> Result<(), StoreError> {
+        let mine = self.holder.clone();
         self.with(|c| {
             let mut tx = c.transaction().map_err(fail)?;
             // The body goes first: the head, which every append needs, is locked only for the end.
             Db(&mut tx).insert_snapshot(s)?;
-            let head = fenced(&mut tx, epoch)?;
+            let head = fenced(&mut tx, epoch, mine.as_deref())?;
             walk::snapshot_fits(&head, s)?;
             tx.execute_typed(
                 "DELETE FROM snapshots WHERE seq NOT IN \
@@ -328,9 +350,10 @@ impl Store for PostgresStore {
         upto: Seq,
         dir: &Path,
     ) -> Result<ArchiveReport, StoreError> {
+        let mine = self.holder.clone();
         self.with(|c| {
             let found = Db(c).lease()?;
-            if !held_by(&found, epoch) {
+            if !held_by(&found, epoch, mine.as_deref()) {
                 return Err(StoreError::StaleLease { mine: epoch, current: found.0.epoch });
             }
             let head = found.0;
@@ -342,7 +365,7 @@ impl Store for PostgresStore {
             let file = segment::write(&mut Db(c), &head, to, dir)?;
             for (end, link) in segment::pieces(&mut Db(c), from, to)? {
                 let mut tx = c.transaction().map_err(fail)?;
-                fenced(&mut tx, epoch)?;
+                fenced(&mut tx, epoch, mine.as_deref())?;
                 let end = db_int(end.0)?;
                 tx.execute_typed("DELETE FROM log WHERE seq <= $1", &[(&end, Type::INT8)])
                     .map_err(fail)?;
@@ -367,7 +390,7 @@ impl Store for PostgresStore {
 
     fn acquire_lease(&mut self, holder: &str, ttl: Span) -> Result<LeaseAnswer, StoreError> {
         walk::holder_fits(holder)?;
-        self.with(|c| {
+        let answer = self.with(|c| {
             let mut tx = c.transaction().map_err(fail)?;
             let (head, current) = Db(&mut tx).lock_head()?;
             if head.held && current != holder {
@@ -395,13 +418,22 @@ impl Store for PostgresStore {
             .map_err(fail)?;
             tx.commit().map_err(fail_commit)?;
             Ok(LeaseAnswer::Granted(epoch))
-        })
+        })?;
+        if let LeaseAnswer::Granted(_) = answer {
+            self.lead_as(holder);
+        }
+        Ok(answer)
+    }
+
+    fn lead_as(&mut self, holder: &str) {
+        self.holder = Some(holder.into());
     }
 
     fn renew_lease(&mut self, epoch: Epoch, ttl: Span) -> Result<(), StoreError> {
+        let mine = self.holder.clone();
         self.with(|c| {
             let mut tx = c.transaction().map_err(fail)?;
-            fenced(&mut tx, epoch)?;
+            fenced(&mut tx, epoch, mine.as_deref())?;
             tx.execute_typed(
                 "UPDATE head SET expires = clock_timestamp() + $1 * interval '1 millisecond'",
                 &[(&millis(ttl), Type::FLOAT8)],
@@ -412,9 +444,10 @@ impl Store for PostgresStore {
     }
 
     fn release_lease(&mut self, epoch: Epoch) -> Result<(), StoreError> {
+        let mine = self.holder.clone();
         self.with(|c| {
             let mut tx = c.transaction().map_err(fail)?;
-            fenced(&mut tx, epoch)?;
+            fenced(&mut tx, epoch, mine.as_deref())?;
             tx.execute_typed("UPDATE head SET holder = '', expires = '-infinity'", &[])
                 .map_err(fail)?;
             tx.commit().map_err(fail_commit)

@@ -36,6 +36,25 @@ async fn a_node_gets_its_orders_from_a_commit_whose_outcome_was_not_known() {
 }
 
 #[tokio::test]
+async fn what_a_node_reports_of_an_attempt_that_was_never_there_is_counted_and_changes_nothing() {
+    let s = site().await;
+    let (_a, mut line) = s.idle("n1").await;
+    let job = s.submit(spec(1), script("sleep 1000")).await;
+    let key = s.runs(job, &mut line).await;
+    let mut other = s.enrolled("n2").await;
+    other.hello.observed = vec![(key, Observed::Running)];
+    let (mut stranger, _) = other.greet().await;
+    let observed = Observed::Ended(SlotEnd::Stopped);
+    stranger.say(FromAgent::Report { key, observed, ago: None }).await;
+    forgets(&mut stranger, key).await;
+    assert_eq!(s.agents.foreign_reports(), 2);
+    s.brain.read(|st| {
+        assert!(st.nodes[&node("n2")].orphans.is_empty());
+        assert_eq!(st.jobs[&job].state, JobState::Running);
+    });
+}
+
+#[tokio::test]
 async fn a_gang_runs_on_two_nodes_and_its_output_is_kept() {
     let s = site().await;
     let (_a, mut one) = s.idle("n1").await;
