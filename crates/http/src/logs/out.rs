@@ -57,7 +57,8 @@ impl Out {
 
     pub(super) async fn piece(&mut self, attempt: u32, piece: LogPiece) -> bool {
         if self.plain {
-            let note = piece.note().map(Bytes::from).unwrap_or_default();
+            let note = piece.note().map(|note| Bytes::from(format!("[muster: {note}]\n")));
+            let note = note.unwrap_or_default();
             let data = self.plain_text(piece);
             return self.send(note).await && self.send(data).await;
         }
@@ -88,8 +89,8 @@ impl Out {
             if let Some(c) = self.carry.remove(&place) {
                 push_bytes(&mut text, blank(c.offset, c.at), &c.bytes);
             }
-            let note = format!("{} bytes were dropped here", piece.dropped);
-            text.extend(json_line(&LogLine { note: Some(note), ..blank(piece.offset, None) }));
+            let note = piece.note();
+            text.extend(json_line(&LogLine { note, ..blank(piece.offset, None) }));
         }
         for (mut offset, at, data) in piece.parts() {
             let (at, mut data) = (at.map(Timestamp), data.to_vec());
@@ -158,8 +159,8 @@ mod tests {
 
     fn lines(out: &mut Out, offset: u64, dropped: u64, data: &[u8]) -> Vec<LogLine> {
         let data = Bytes::copy_from_slice(data);
-        let (stream, times) = (Stream::Stdout, Vec::new());
-        parsed(&out.lines(1, &LogPiece { rank: 0, stream, dropped, offset, data, times }))
+        let (stream, no_space, times) = (Stream::Stdout, false, Vec::new());
+        parsed(&out.lines(1, &LogPiece { rank: 0, stream, dropped, no_space, offset, data, times }))
     }
 
     fn parsed(text: &[u8]) -> Vec<LogLine> {
@@ -194,6 +195,7 @@ mod tests {
             rank: 0,
             stream: Stream::Stdout,
             dropped: 0,
+            no_space: false,
             offset: 10,
             data: Bytes::from_static(b"old\ncaf\xc3\xa9\n"),
             times: vec![(10, None), (14, Some(Time(1000))), (18, Some(Time(2000)))],
