@@ -30,6 +30,8 @@ pub struct Printer {
     many: bool,
     /// Stdout is for a document: the job's own goes to stderr too.
     aside: bool,
+    /// Ranks may write over a line of their own.
+    bars: bool,
     out_terminal: bool,
     err_terminal: bool,
     attempt: u32,
@@ -49,6 +51,7 @@ impl Printer {
         Printer {
             many,
             aside: false,
+            bars: false,
             out_terminal: std::io::stdout().is_terminal(),
             err_terminal: std::io::stderr().is_terminal(),
             attempt: 0,
@@ -68,6 +71,13 @@ impl Printer {
     /// Everything goes to stderr, when stdout is for a document.
     pub fn aside(mut self, aside: bool) -> Printer {
         self.aside = aside;
+        self
+    }
+
+    /// Progress bars move on a terminal: for whoever started the job. They can hide what was printed
+    /// before on their line.
+    pub fn progress_bars(mut self, move_on: bool) -> Printer {
+        self.bars = move_on;
         self
     }
 
@@ -92,7 +102,8 @@ impl Printer {
             LogStream::Stdout | LogStream::Stderr => self.err_terminal,
         };
         let bytes = if terminal {
-            self.cleaners.entry((rank, stream)).or_default().push(&bytes)
+            let cleaner = || Cleaner::with_returns(self.bars && !self.many);
+            self.cleaners.entry((rank, stream)).or_insert_with(cleaner).push(&bytes)
         } else {
             bytes
         };
@@ -327,6 +338,12 @@ mod tests {
         let bell = "a\x07";
         assert_eq!(printer(false, false).take(piece(0, LogStream::Stdout, bell)).0, b"a\x07");
         assert_eq!(printer(false, true).take(piece(0, LogStream::Stdout, bell)).0, b"a^G");
+        // Only whoever started the job sees lines written over.
+        let bar = "1%\r2%";
+        assert_eq!(printer(false, true).take(piece(0, LogStream::Stdout, bar)).0, b"1%\n2%");
+        let mut own = printer(false, true).progress_bars(true);
+        assert_eq!(own.take(piece(0, LogStream::Stdout, bar)).0, bar.as_bytes());
+        assert_eq!(printer(false, false).take(piece(0, LogStream::Stdout, bar)).0, bar.as_bytes());
         // `-o json | jq`: stdout is piped, and what the job wrote is shown on the terminal.
         let mut aside = Printer { out_terminal: false, ..printer(false, true).aside(true) };
         assert_eq!(aside.take(piece(0, LogStream::Stdout, bell)).0, b"a^G");

@@ -69,7 +69,7 @@ async fn attend(
     warnings: &mut Warnings,
 ) -> Result<Option<Job>, Fail> {
     let mut waiting = Waiting::new(&job);
-    let mut printer = Printer::new(job.ranks() > 1).aside(aside);
+    let mut printer = Printer::new(job.ranks() > 1).aside(aside).progress_bars(true);
     let mut events = follow::news(client);
     let mut pieces = None;
     let mut deaf = false;
