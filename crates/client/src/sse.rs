@@ -73,7 +73,7 @@ impl EventFollow {
                     // One that served before is being started again, or another takes over.
                     Err(e) if self.begun && e.is_passing() && self.breaks < MAX_BREAKS => {
                         self.breaks += 1;
-                        tokio::time::sleep(pause(self.breaks)).await;
+                        self.client.rest(&e, self.breaks).await;
                         continue;
                     }
                     Err(e) => return Err(e),

@@ -23,6 +23,22 @@ pub fn exit_code(job: &Job) -> u8 {
     }
 }
 
+/// Why no output comes, where somebody or something is waited for.
+pub fn waiting_for(job: &Job) -> Option<String> {
+    let slots = job.attempt.iter().flat_map(|a| &a.slots);
+    let lost: Vec<&str> = slots.filter(|s| s.state == "lost").map(|s| s.node.as_str()).collect();
+    if let [first, rest @ ..] = lost.as_slice() {
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        return Some(format!("job {} waits for the agent of {first}{more}: no heartbeat", job.id));
+    }
+    if job.state != JobState::Queued {
+        return None;
+    }
+    let why = job.waiting.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    Some(format!("job {} waits to be started{why}", job.id))
+}
+
 /// Prints what ranks wrote: stdout to stdout, stderr to stderr, with the rank in front when
 /// there are several, and harmless on a terminal.
 #[derive(Debug)]
@@ -300,6 +316,25 @@ mod tests {
         assert!(is_over(&job, 1) && !is_over(&job, 2));
         job.state = JobState::Queued;
         assert!(is_over(&job, 2));
+    }
+
+    #[test]
+    fn whoever_follows_is_given_what_is_waited_for() {
+        let mut job = muster_api::samples::running(42);
+        assert_eq!(waiting_for(&job), None);
+        let lose = |job: &mut Job, slot: usize| {
+            job.attempt.as_mut().expect("it runs").slots[slot].state = "lost".into();
+        };
+        lose(&mut job, 1);
+        let said = "job 42 waits for the agent of hgx-02: no heartbeat";
+        assert_eq!(waiting_for(&job).as_deref(), Some(said));
+        lose(&mut job, 0);
+        let said = "job 42 waits for the agent of hgx-01 and 1 more: no heartbeat";
+        assert_eq!(waiting_for(&job).as_deref(), Some(said));
+        let mut queued = muster_api::samples::job(43, JobState::Queued);
+        queued.waiting = Some("no free GPUs".into());
+        let said = "job 43 waits to be started: no free GPUs";
+        assert_eq!(waiting_for(&queued).as_deref(), Some(said));
     }
 
     fn piece(rank: u32, stream: LogStream, text: &str) -> Piece {
