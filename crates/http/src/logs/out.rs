@@ -6,14 +6,18 @@ use muster_api::{LineStamps, LogLine, LogStream, Timestamp};
 use muster_link::messages::Stream;
 use muster_server::logs::LogPiece;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// Where the pieces go.
 pub(super) struct Out {
     pub(super) tx: mpsc::Sender<Result<Bytes, std::io::Error>>,
     plain: bool,
     patience: Duration,
+    /// When something was sent last.
+    sent: Mutex<Instant>,
     /// The first bytes of a character whose rest has not come yet.
     carry: BTreeMap<(u32, Stream), PartialChar>,
     /// In plain text, of streams whose lines begin with their time; none when that was not asked for.
@@ -35,16 +39,35 @@ impl Out {
         patience: Duration,
     ) -> Out {
         let stamps = (plain && timestamps).then(BTreeMap::new);
-        Out { tx, plain, patience, carry: BTreeMap::new(), stamps }
+        let sent = Mutex::new(Instant::now());
+        Out { tx, plain, patience, sent, carry: BTreeMap::new(), stamps }
     }
 
     async fn send(&self, bytes: Bytes) -> bool {
-        bytes.is_empty() || self.tx.send_timeout(Ok(bytes), self.patience).await.is_ok()
+        if bytes.is_empty() {
+            return true;
+        }
+        let taken = self.tx.send_timeout(Ok(bytes), self.patience).await.is_ok();
+        self.mark_sent();
+        taken
+    }
+
+    fn mark_sent(&self) {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// When something was sent last.
+    pub(super) fn last_sent(&self) -> Instant {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An empty line is nothing to a reader of lines, and keeps the connection open.
     pub(super) async fn alive(&self) -> bool {
-        self.plain || self.send(Bytes::from_static(b"\n")).await
+        if self.plain {
+            self.mark_sent();
+            return true;
+        }
+        self.send(Bytes::from_static(b"\n")).await
     }
 
     pub(super) async fn note(&self, attempt: u32, note: String) -> bool {
