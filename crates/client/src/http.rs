@@ -1,7 +1,7 @@
 //! One request: address, token, idempotency key, retries, errors.
 
 use crate::ClientError;
-use crate::waits::Waits;
+use crate::waits::{SILENCE, Waits};
 use muster_api::{ErrorBody, ErrorInfo};
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
 use reqwest::{Method, Response, Url};
@@ -27,7 +27,7 @@ pub struct Client {
     timeout: Duration,
     /// What the newest answer said of its place in the log.
     seen: Arc<Mutex<Option<String>>>,
-    waits: Waits,
+    pub(crate) waits: Waits,
 }
 
 /// Sets up a [`Client`].
@@ -287,7 +287,7 @@ impl Client {
         if let Some(body) = &call.body {
             request = request.header("Content-Type", "application/json").body(body.clone());
         }
-        let answer = self.waits.answer(self.server(), request.send()).await;
+        let answer = self.waits.answer(SILENCE, self.server(), request.send()).await;
         let answer = answer.map_err(|e| self.unreachable(e))?;
         if answer.status().is_success() {
             self.waits.answered();

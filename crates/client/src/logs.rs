@@ -1,6 +1,7 @@
 //! Output of ranks, followed over a connection that may break.
 
 use crate::http::{MAX_BREAKS, pause};
+use crate::waits::STREAM_SILENCE;
 use crate::{Client, ClientError};
 use base64::Engine as _;
 use muster_api::{LogLine, LogStream, LogsQuery, Timestamp};
@@ -90,8 +91,12 @@ impl LogFollow {
                 }
             }
             let Some(answer) = &mut self.answer else { continue };
-            match answer.chunk().await {
-                Ok(Some(bytes)) => self.pending.extend_from_slice(&bytes),
+            let (waits, server) = (&self.client.waits, self.client.server());
+            match waits.answer(STREAM_SILENCE, server, answer.chunk()).await {
+                Ok(Some(bytes)) => {
+                    waits.answered();
+                    self.pending.extend_from_slice(&bytes);
+                }
                 Ok(None) => self.over = true,
                 Err(e) => {
                     // Half a line is sent again after the break.

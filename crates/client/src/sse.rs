@@ -2,6 +2,7 @@
 
 use crate::fleet::chosen_events;
 use crate::http::{MAX_BREAKS, pause};
+use crate::waits::STREAM_SILENCE;
 use crate::{Client, ClientError};
 use muster_api::{Event, EventsQuery};
 
@@ -80,8 +81,10 @@ impl EventFollow {
                 }
             }
             let Some(answer) = &mut self.answer else { continue };
-            match answer.chunk().await {
+            let (waits, server) = (&self.client.waits, self.client.server());
+            match waits.answer(STREAM_SILENCE, server, answer.chunk()).await {
                 Ok(Some(bytes)) => {
+                    waits.answered();
                     if !self.parser.push(&bytes) {
                         return Err(self.client.garbled("an event without an end"));
                     }

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// From when on it is reported.
-const SILENCE: Duration = Duration::from_secs(2);
+pub(crate) const SILENCE: Duration = Duration::from_secs(2);
+/// From when on it is of a stream: a server sends something every 15 s.
+pub(crate) const STREAM_SILENCE: Duration = Duration::from_secs(20);
 
 /// Who wants to know, shared by all clones of a client.
 #[derive(Clone, Default)]
@@ -70,11 +72,16 @@ impl Waits {
         }
     }
 
-    /// Waits for an answer that may be long in coming.
-    pub(crate) async fn answer<T>(&self, server: &str, work: impl Future<Output = T>) -> T {
+    /// Waits for an answer that may be longer in coming than is usual.
+    pub(crate) async fn answer<T>(
+        &self,
+        usual: Duration,
+        server: &str,
+        work: impl Future<Output = T>,
+    ) -> T {
         let Some(listener) = &self.0 else { return work.await };
         let mut work = pin!(work);
-        match tokio::time::timeout(SILENCE, &mut work).await {
+        match tokio::time::timeout(usual, &mut work).await {
             Ok(done) => done,
             Err(_) => {
                 listener.say_once(&format!("waiting for an answer of the server at {server}"));
@@ -119,13 +126,13 @@ mod tests {
     async fn an_answer_that_is_long_in_coming_is_reported_once() {
         let (waits, heard) = listening();
         let count = || heard.lock().expect("nobody panics").len();
-        assert_eq!(waits.answer("http://h:1", async { 1 }).await, 1);
+        assert_eq!(waits.answer(SILENCE, "http://h:1", async { 1 }).await, 1);
         assert_eq!(count(), 0);
         let slow = async {
             tokio::time::sleep(SILENCE * 5).await;
             2
         };
-        assert_eq!(waits.answer("http://h:1", slow).await, 2);
+        assert_eq!(waits.answer(SILENCE, "http://h:1", slow).await, 2);
         assert_eq!(count(), 1);
     }
 }
