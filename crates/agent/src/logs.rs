@@ -1,10 +1,10 @@
 //! Following one stream of a rank's output. The file grows by the rank's own hand; what the
 //! server keeps is cut out of it from the front, so that offsets stay what they were.
 
-use crate::rank_file::RankFile;
+use crate::rank_file::{self, RankFile};
 use bytes::Bytes;
 use muster_model::units::Span;
-use rustix::fs::{FallocateFlags, SeekFrom, seek};
+use rustix::fs::{SeekFrom, seek};
 use std::collections::VecDeque;
 use std::fs::Metadata;
 use std::io;
@@ -72,10 +72,32 @@ impl Tail {
         }
     }
 
-    /// Notes what has been written by now, while nothing can be shipped.
+    /// Notes what has been written by now, and drops what is too much to wait: also while nothing can be
+    /// shipped.
     pub(crate) fn look(&mut self, now: Instant) {
         if let Ok(Some(found)) = self.stat_file() {
             self.note(self.base.saturating_add(found.len()), now);
+            self.bound(&found);
+        }
+    }
+
+    /// Drops the oldest of what waits beyond the cap, and frees what a rank has put elsewhere in the
+    /// file: before what was cut out, or after its end.
+    fn bound(&mut self, found: &Metadata) {
+        let size = found.len();
+        let end = self.base.saturating_add(size);
+        if end.saturating_sub(self.next) > self.cap {
+            let to = end - self.cap / 2;
+            self.pass_over(to);
+            self.free(to);
+        }
+        let most = size.saturating_sub(self.freed).saturating_add(self.cap.saturating_mul(2));
+        if rank_file::on_disk(found) > most
+            && let Some(file) = self.file.opened()
+        {
+            let _ = rank_file::cut_out(file, 0, self.freed);
+            // Frees what is reserved after the end.
+            let _ = file.set_len(size);
         }
     }
 
@@ -123,11 +145,7 @@ impl Tail {
         }
         let end = self.base.saturating_add(size);
         self.note(end, now);
-        if end.saturating_sub(self.next) > self.cap {
-            let to = end - self.cap / 2;
-            self.pass_over(to);
-            self.free(to);
-        }
+        self.bound(&found);
         let sparse = found.blocks().saturating_mul(512) < size.saturating_sub(self.freed);
         if sparse && end.saturating_sub(self.next) > HOLE && self.file_position() >= self.solid {
             self.skip_hole(size);
@@ -231,9 +249,8 @@ impl Tail {
     fn free(&mut self, before: u64) {
         let to = before.saturating_sub(self.base) & !4095;
         let Some(file) = self.file.opened().filter(|_| to > self.freed) else { return };
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A file system that cannot do it only costs space.
-        if rustix::fs::fallocate(file, flags, self.freed, to - self.freed).is_ok() {
+        if rank_file::cut_out(file, self.freed, to).is_ok() {
             self.freed = to;
         }
     }
@@ -278,6 +295,27 @@ mod tests {
         let (offset, data) = next(&mut tail).unwrap();
         assert_eq!(offset + data.len() as u64, 1 << 20);
         assert_eq!(tail.dropped, offset);
+    }
+
+    #[test]
+    fn what_waits_while_nothing_can_be_shipped_is_bounded_wherever_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out");
+        let taken = || rank_file::on_disk(&std::fs::metadata(&path).unwrap());
+        std::fs::write(&path, vec![b'x'; 8 << 20]).unwrap();
+        let mut tail = Tail::new(&path, 0, 1 << 20);
+        tail.look(Instant::now());
+        assert!(taken() <= 1 << 20, "{} bytes of 8 MiB are left", taken());
+        // Where it was cut out, a rank can write again.
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&vec![b'y'; 7 << 20], 0).unwrap();
+        tail.look(Instant::now());
+        assert!(taken() <= 1 << 20, "{} bytes are left", taken());
+        // The newest is shipped on the next connection, at its offset.
+        tail.rewind();
+        let sent: Vec<u8> = all(&mut tail).into_iter().flat_map(|(_, data)| data).collect();
+        assert!(sent.len() >= 1 << 19 && sent.iter().all(|b| *b == b'x'), "{}", sent.len());
+        assert!(tail.drained());
     }
 
     #[test]

@@ -114,6 +114,33 @@ pub(crate) fn unblock_signals() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// What ranks have as `oom_score_adj`: when memory is short the kernel ends them before the agent, the
+/// server and what watches them.
+pub(crate) const RANK_OOM_SCORE: i32 = 500;
+
+/// Whether what this process starts has a lower score than ranks are to have.
+pub(crate) fn has_lower_oom_score() -> bool {
+    let own = fs::read_to_string("/proc/self/oom_score_adj").unwrap_or_default();
+    own.trim().parse::<i32>().is_ok_and(|own| own < RANK_OOM_SCORE)
+}
+
+/// Gives the calling process the score of a rank. Everybody may raise it; where it cannot be done it
+/// stays as it is. For between fork and exec: nothing is allocated.
+pub(crate) fn raise_oom_score() {
+    let score = b"500";
+    #[expect(unsafe_code, reason = "files that are opened otherwise may allocate")]
+    // SAFETY: the path ends with a NUL, the text is as long as is said, both live for ever, and the
+    // descriptor is nobody else's.
+    unsafe {
+        let flags = libc::O_WRONLY | libc::O_CLOEXEC;
+        let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), flags);
+        if fd >= 0 {
+            libc::write(fd, score.as_ptr().cast(), score.len());
+            libc::close(fd);
+        }
+    }
+}
+
 /// Waits for one child to end.
 pub(crate) fn reap(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {

@@ -2,7 +2,7 @@
 //! file is counted and passed over; nothing a job writes there can harm the agent, and nobody waits
 //! for the reading of more than the newest of it.
 
-use crate::rank_file::RankFile;
+use crate::rank_file::{self, RankFile};
 use muster_link::messages::ProgressReport;
 use muster_model::text::is_odd;
 use serde::Deserialize;
@@ -21,6 +21,11 @@ const WAITS: usize = 1 << 20;
 pub(crate) const LOOK: usize = 1 << 20;
 /// Most that is read of a slot's files after its ranks have ended: their end waits for no more.
 pub(crate) const LAST: usize = 16 << 20;
+/// Most that the file of a rank takes of the disk for long; beyond it what was read is cut out.
+const ON_DISK: u64 = 16 << 20;
+/// What the output of a job says once about a rank that writes more than is read.
+const NOTE: &str = "muster: more was written to MUSTER_REPORT than is read (1 MiB a second): \
+                    some of it was ignored, and is not stored";
 /// Read at a time.
 const BUFFER: usize = 64 * 1024;
 /// A line costs as much as so many bytes, however short it is.
@@ -63,6 +68,8 @@ pub(crate) struct ProgressReader {
     behind: bool,
     garbled: u64,
     warned: bool,
+    /// That some was never read was noted.
+    noted: bool,
 }
 
 #[derive(Deserialize)]
@@ -125,7 +132,7 @@ impl ProgressReader {
     /// Reads on from `position`; `done` is the newest finished checkpoint before it.
     pub(crate) fn new(path: &Path, position: u64, done: Option<ProgressReport>) -> ProgressReader {
         ProgressReader {
-            file: RankFile::new(path, false),
+            file: RankFile::new(path, true),
             position,
             passed: 0,
             second: None,
@@ -140,6 +147,7 @@ impl ProgressReader {
             behind: false,
             garbled: 0,
             warned: false,
+            noted: false,
         }
     }
 
@@ -189,10 +197,8 @@ impl ProgressReader {
         self.behind = false;
         let Some(size) = self.size()? else { return Ok(()) };
         if size < self.position {
-            // The rank emptied it, and begins anew.
-            self.position = 0;
-            self.partial.clear();
-            self.skipping = false;
+            // The rank emptied it.
+            self.begin_anew();
         }
         if size - self.position > WAITS as u64 {
             self.pass_over(size - WAITS as u64);
@@ -238,6 +244,44 @@ impl ProgressReader {
         {
             self.pass_over(size);
         }
+    }
+
+    /// Gives back what a file that has grown large takes of the disk, but for the newest that was read
+    /// and what is still to be read. Says whether it did.
+    pub(crate) fn free(&mut self) -> bool {
+        let Some(file) = self.file.opened() else { return false };
+        let taken = || file.metadata().map(|m| (rank_file::on_disk(&m), m.len()));
+        let Ok((before, size)) = taken() else { return false };
+        if before <= ON_DISK {
+            return false;
+        }
+        let cut = rank_file::cut_out(file, 0, self.position().saturating_sub(WAITS as u64) & !4095);
+        match (cut, taken()) {
+            (Ok(()), Ok((after, _))) if after <= ON_DISK => {}
+            // It was reserved after the end, where nothing is read.
+            (Ok(()), Ok((_, size))) => {
+                let _ = file.set_len(size);
+            }
+            // A file system that can cut nothing out: it begins anew.
+            _ if file.set_len(0).is_ok() => {
+                self.passed = self.passed.saturating_add(size.saturating_sub(self.position));
+                self.begin_anew();
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// What is to be said once in the job's output, when some was never read.
+    pub(crate) fn take_note(&mut self) -> Option<&'static str> {
+        let due = self.passed > 0 && !std::mem::replace(&mut self.noted, self.passed > 0);
+        due.then_some(NOTE)
+    }
+
+    fn begin_anew(&mut self) {
+        self.position = 0;
+        self.partial.clear();
+        self.skipping = false;
     }
 
     /// Reads on at `to`, after the end of the line that is there.
@@ -567,6 +611,31 @@ mod tests {
         let told = v.take_reports(Instant::now(), true);
         assert!(matches!(told[0], ProgressReport::Step { step: 2, .. }), "{told:?}");
         assert_eq!(told[1], ProgressReport::Garbled { lines: 2 });
+    }
+
+    #[test]
+    fn a_file_that_grows_without_end_does_not_fill_the_disk_and_that_is_noted_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.report");
+        let mut file = File::options().create(true).append(true).open(&path).unwrap();
+        let mut v = ProgressReader::new(&path, 0, None);
+        let taken = || rank_file::on_disk(&std::fs::metadata(&path).unwrap());
+        let mut notes = 0;
+        for step in 0..3 {
+            for _ in 0..24 {
+                file.write_all(&vec![b'x'; 1 << 20]).unwrap();
+            }
+            writeln!(file, "\n{{\"step\":{step}}}").unwrap();
+            assert!(taken() > ON_DISK);
+            read_all(&mut v);
+            assert!(v.free());
+            assert!(taken() <= ON_DISK, "{} bytes are left", taken());
+            assert!(!v.free());
+            notes += usize::from(v.take_note().is_some());
+            let told = v.take_reports(Instant::now(), true);
+            assert!(matches!(told[0], ProgressReport::Step { step: s, .. } if s == step));
+        }
+        assert_eq!(notes, 1);
     }
 
     #[test]

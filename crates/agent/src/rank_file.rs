@@ -1,9 +1,10 @@
 //! Files that a rank writes and the agent reads. A rank that is not isolated can put anything in
 //! their place: a pipe that never opens, a link to somewhere else, a directory.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use rustix::fs::FallocateFlags;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Opens a regular file, and nothing else; never waits for anybody.
@@ -11,8 +12,11 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// It cannot be opened; with `InvalidInput` when it is something else than a regular file.
 pub(crate) fn open(path: &Path, write: bool) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let opened = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
+    open_as(path, OpenOptions::new().read(true).write(write))
+}
+
+fn open_as(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let opened = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let other = || {
         let why = format!("{} is not a regular file: it was replaced", path.display());
         io::Error::new(io::ErrorKind::InvalidInput, why)
@@ -37,6 +41,34 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
     Ok(text)
+}
+
+/// How much of the disk a file takes, whatever its length says.
+pub(crate) fn on_disk(meta: &Metadata) -> u64 {
+    meta.blocks().saturating_mul(512)
+}
+
+/// Cuts a part out of a file, so that the rest stays where it is.
+pub(crate) fn cut_out(file: &File, from: u64, to: u64) -> io::Result<()> {
+    if to <= from {
+        return Ok(());
+    }
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(file, flags, from, to - from).map_err(Into::into)
+}
+
+/// Appends a line of the agent's own to what a rank prints.
+///
+/// # Errors
+/// The file is not there or cannot be written.
+pub(crate) fn append_line(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = open_as(path, OpenOptions::new().read(true).append(true))?;
+    let mut last = [b'\n'];
+    if let Some(end) = file.metadata()?.len().checked_sub(1) {
+        file.read_at(&mut last, end)?;
+    }
+    let begin = if last == [b'\n'] { "" } else { "\n" };
+    file.write_all(format!("{begin}{text}\n").as_bytes())
 }
 
 /// One of them, opened once it is there and held from then on.
@@ -68,7 +100,12 @@ impl RankFile {
     /// It cannot be opened. What is no regular file is told once, and is not there from then on.
     pub(crate) fn get(&mut self) -> io::Result<Option<&File>> {
         if self.file.is_none() && !self.refused {
-            match open(&self.path, self.write) {
+            let opened = open(&self.path, self.write).or_else(|e| match e.kind() {
+                // It can be read all the same; only its space cannot be given back.
+                io::ErrorKind::PermissionDenied if self.write => open(&self.path, false),
+                _ => Err(e),
+            });
+            match opened {
                 Ok(file) => self.file = Some(file),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                 Err(e) => {
@@ -108,5 +145,21 @@ mod tests {
         assert!(theirs.get().unwrap().is_some());
         assert_eq!(read(&at("file"), 4).unwrap(), b"text");
         assert_eq!(read(&at("file"), 3).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_line_of_the_agent_begins_a_line_and_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.err");
+        assert_eq!(append_line(&path, "x").unwrap_err().kind(), io::ErrorKind::NotFound);
+        std::fs::write(&path, "").unwrap();
+        append_line(&path, "one").unwrap();
+        std::fs::write(&path, "half").unwrap();
+        append_line(&path, "two").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "half\ntwo\n");
+        let link = dir.path().join("1.err");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        append_line(&link, "three").unwrap_err();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "half\ntwo\n");
     }
 }

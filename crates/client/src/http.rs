@@ -1,6 +1,7 @@
 //! One request: address, token, idempotency key, retries, errors.
 
 use crate::ClientError;
+use crate::waits::{SILENCE, Waits};
 use muster_api::{ErrorBody, ErrorInfo};
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
 use reqwest::{Method, Response, Url};
@@ -26,6 +27,7 @@ pub struct Client {
     timeout: Duration,
     /// What the newest answer said of its place in the log.
     seen: Arc<Mutex<Option<String>>>,
+    pub(crate) waits: Waits,
 }
 
 /// Sets up a [`Client`].
@@ -36,6 +38,7 @@ pub struct Builder {
     ca: Option<PathBuf>,
     tries: u32,
     timeout: Duration,
+    waits: Waits,
 }
 
 impl Builder {
@@ -60,9 +63,17 @@ impl Builder {
         self
     }
 
+    /// Called once for each time in which the server does not answer for more than two seconds, with a
+    /// line that says what is waited for.
+    #[must_use]
+    pub fn on_wait(mut self, say: impl Fn(&str) + Send + Sync + 'static) -> Builder {
+        self.waits = Waits::new(say);
+        self
+    }
+
     /// The client, or what is wrong with the settings.
     pub fn build(self) -> Result<Client, ClientError> {
-        let Builder { server, token, ca, tries, timeout } = self;
+        let Builder { server, token, ca, tries, timeout, waits } = self;
         let setup = |what: String, hint: &str| ClientError::Setup {
             what,
             hint: Some(hint.to_owned()).filter(|h| !h.is_empty()),
@@ -111,7 +122,7 @@ impl Builder {
             http = http.tls_certs_only([]);
         }
         let http = http.build().map_err(|e| setup(format!("cannot set up TLS: {e}"), ""))?;
-        Ok(Client { http, base, tries, timeout, seen: Arc::default() })
+        Ok(Client { http, base, tries, timeout, seen: Arc::default(), waits })
     }
 }
 
@@ -143,6 +154,7 @@ impl Client {
             ca: None,
             tries: 5,
             timeout: Duration::from_secs(60),
+            waits: Waits::default(),
         }
     }
 
@@ -233,7 +245,7 @@ impl Client {
             match result {
                 Err(e) if e.is_passing() && tried < self.tries => {
                     tracing::debug!(error = %e, tried, "will try again");
-                    tokio::time::sleep(pause(tried)).await;
+                    self.rest(&e, tried).await;
                 }
                 other => return other,
             }
@@ -246,12 +258,17 @@ impl Client {
         loop {
             tried += 1;
             match self.try_once(call, None).await {
-                Err(e) if e.is_passing() && tried < self.tries => {
-                    tokio::time::sleep(pause(tried)).await;
-                }
+                Err(e) if e.is_passing() && tried < self.tries => self.rest(&e, tried).await,
                 other => return other,
             }
         }
+    }
+
+    /// The pause after a try that failed.
+    pub(crate) async fn rest(&self, error: &ClientError, tried: u32) {
+        let pause = pause(tried);
+        self.waits.away(self.server(), error, pause);
+        tokio::time::sleep(pause).await;
     }
 
     async fn try_once(&self, call: &Call, key: Option<&str>) -> Result<Response, ClientError> {
@@ -272,8 +289,10 @@ impl Client {
         if let Some(body) = &call.body {
             request = request.header("Content-Type", "application/json").body(body.clone());
         }
-        let answer = request.send().await.map_err(|e| self.unreachable(e))?;
+        let answer = self.waits.answer(SILENCE, self.server(), request.send()).await;
+        let answer = answer.map_err(|e| self.unreachable(e))?;
         if answer.status().is_success() {
+            self.waits.answered();
             if let Some(place) = answer.headers().get("muster-seq")
                 && let Ok(place) = place.to_str()
             {
@@ -282,12 +301,8 @@ impl Client {
             return Ok(answer);
         }
         let status = answer.status().as_u16();
-        if let Some(after) = answer.headers().get(RETRY_AFTER)
-            && let Some(seconds) = after.to_str().ok().and_then(|s| s.parse::<u64>().ok())
-            && matches!(status, 429 | 503)
-        {
-            tokio::time::sleep(Duration::from_secs(seconds).min(MAX_PAUSE)).await;
-        }
+        let after = answer.headers().get(RETRY_AFTER).filter(|_| matches!(status, 429 | 503));
+        let seconds = after.and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
         let body = answer.bytes().await.map_err(|e| self.unreachable(e))?;
         let error = match serde_json::from_slice::<ErrorBody>(&body) {
             Ok(b) => b.error,
@@ -299,7 +314,15 @@ impl Client {
                 hint: None,
             },
         };
-        Err(ClientError::Api { status, error })
+        let error = ClientError::Api { status, error };
+        if let Some(seconds) = seconds {
+            let pause = Duration::from_secs(seconds).min(MAX_PAUSE);
+            self.waits.away(self.server(), &error, pause);
+            tokio::time::sleep(pause).await;
+        } else if !error.is_passing() {
+            self.waits.answered();
+        }
+        Err(error)
     }
 }
 

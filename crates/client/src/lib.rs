@@ -17,6 +17,7 @@ mod scheduling;
 mod search;
 mod slo;
 mod sse;
+mod waits;
 
 pub use console::{Frame, FrameBody, Frames, GpuCell, Hints};
 pub use error::ClientError;

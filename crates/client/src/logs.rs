@@ -1,6 +1,7 @@
 //! Output of ranks, followed over a connection that may break.
 
 use crate::http::{MAX_BREAKS, pause};
+use crate::waits::STREAM_SILENCE;
 use crate::{Client, ClientError};
 use base64::Engine as _;
 use muster_api::{LogLine, LogStream, LogsQuery, Timestamp};
@@ -83,15 +84,19 @@ impl LogFollow {
                     // One that served before is being started again, or another takes over.
                     Err(e) if self.begun && e.is_passing() && self.breaks < MAX_BREAKS => {
                         self.breaks += 1;
-                        tokio::time::sleep(pause(self.breaks)).await;
+                        self.client.rest(&e, self.breaks).await;
                         continue;
                     }
                     Err(e) => return Err(e),
                 }
             }
             let Some(answer) = &mut self.answer else { continue };
-            match answer.chunk().await {
-                Ok(Some(bytes)) => self.pending.extend_from_slice(&bytes),
+            let (waits, server) = (&self.client.waits, self.client.server());
+            match waits.answer(STREAM_SILENCE, server, answer.chunk()).await {
+                Ok(Some(bytes)) => {
+                    waits.answered();
+                    self.pending.extend_from_slice(&bytes);
+                }
                 Ok(None) => self.over = true,
                 Err(e) => {
                     // Half a line is sent again after the break.

@@ -2,6 +2,7 @@
 
 use crate::fleet::chosen_events;
 use crate::http::{MAX_BREAKS, pause};
+use crate::waits::STREAM_SILENCE;
 use crate::{Client, ClientError};
 use muster_api::{Event, EventsQuery};
 
@@ -73,15 +74,17 @@ impl EventFollow {
                     // One that served before is being started again, or another takes over.
                     Err(e) if self.begun && e.is_passing() && self.breaks < MAX_BREAKS => {
                         self.breaks += 1;
-                        tokio::time::sleep(pause(self.breaks)).await;
+                        self.client.rest(&e, self.breaks).await;
                         continue;
                     }
                     Err(e) => return Err(e),
                 }
             }
             let Some(answer) = &mut self.answer else { continue };
-            match answer.chunk().await {
+            let (waits, server) = (&self.client.waits, self.client.server());
+            match waits.answer(STREAM_SILENCE, server, answer.chunk()).await {
                 Ok(Some(bytes)) => {
+                    waits.answered();
                     if !self.parser.push(&bytes) {
                         return Err(self.client.garbled("an event without an end"));
                     }

@@ -190,13 +190,15 @@ async fn wait(
     durable: &mut tokio::sync::watch::Receiver<muster_model::Seq>,
     out: &Out,
 ) -> bool {
+    // Counted from what was sent, not from the last look: the log of a busy site moves all the time.
+    let due = out.last_sent() + app.config().keep_alive;
     tokio::select! {
         () = caller.expired(app) => true,
         moved = durable.changed() => {
             tokio::time::sleep(LOOK).await;
             moved.is_ok()
         }
-        () = tokio::time::sleep(app.config().keep_alive) => out.alive().await,
+        () = tokio::time::sleep_until(due) => out.alive().await,
         () = out.tx.closed() => false,
     }
 }

@@ -350,7 +350,7 @@ impl Server {
         let view = brain.clone();
         let life = Arc::new(move |key| view.read(|s| s.generation_of(key).0));
         let logs =
-            LogKeeper::open_generations(&dir.join("logs"), LogConfig::default(), live, life)?;
+            LogKeeper::open_generations(&dir.join("logs"), LogConfig::usual(&dir), live, life)?;
         let listen = api.local_addr().map_err(io_error("the API's address"))?;
         let link_listen = link.local_addr().map_err(io_error("the link's address"))?;
         let mut link_config = config.agents;

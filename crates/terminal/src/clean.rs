@@ -1,5 +1,5 @@
 //! Output of jobs, made harmless for a terminal: colours pass, everything that could move the
-//! cursor, change the title or answer back is made visible.
+//! cursor, hide text, turn it around, change the title or answer back is made visible.
 
 use std::borrow::Cow;
 
@@ -7,81 +7,113 @@ use std::borrow::Cow;
 #[derive(Debug, Default)]
 pub struct Cleaner {
     held: Vec<u8>,
+    /// A return to the beginning of the line passes.
+    returns: bool,
 }
 
 /// Longest colour sequence that passes.
 const MAX_SEQUENCE: usize = 64;
 
 impl Cleaner {
+    /// One that lets a line be written over, as progress bars do. Otherwise what would be written over
+    /// stays, on a line of its own.
+    pub fn with_returns(returns: bool) -> Cleaner {
+        Cleaner { returns, ..Cleaner::default() }
+    }
+
     /// The harmless form of the next piece.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut input = std::mem::take(&mut self.held);
         input.extend_from_slice(bytes);
         let mut out = Vec::with_capacity(input.len());
-        let mut i = 0;
-        while i < input.len() {
-            let rest = &input[i..];
-            match rest[0] {
-                b'\n' | b'\t' | b'\r' => {
-                    out.push(rest[0]);
-                    i += 1;
-                }
+        let mut rest = &input[..];
+        while let Some(&first) = rest.first() {
+            let mut taken = 1;
+            match first {
+                b'\r' if !self.returns => match rest.get(1) {
+                    None => break,
+                    Some(b'\n') => out.push(first),
+                    Some(b'\r') => {}
+                    Some(_) => out.push(b'\n'),
+                },
+                b'\n' | b'\t' | b'\r' => out.push(first),
                 0x1b => match sequence(rest) {
                     Sequence::Colour(n) => {
                         out.extend_from_slice(&rest[..n]);
-                        i += n;
+                        taken = n;
                     }
-                    Sequence::Unfinished => {
-                        self.held = rest.to_vec();
-                        return out;
-                    }
-                    Sequence::Other => {
-                        out.extend_from_slice("␛".as_bytes());
-                        i += 1;
-                    }
+                    Sequence::Unfinished => break,
+                    Sequence::Other => out.extend_from_slice("␛".as_bytes()),
                 },
-                c if c < 0x20 => {
-                    out.extend_from_slice(&[b'^', c + 0x40]);
-                    i += 1;
-                }
-                0x7f => {
-                    out.extend_from_slice(b"^?");
-                    i += 1;
-                }
-                // C1 controls as UTF-8: 8-bit forms of the same escape sequences.
-                0xc2 => match rest.get(1) {
-                    None => {
-                        self.held = rest.to_vec();
-                        return out;
+                c if c < 0x20 => out.extend_from_slice(&[b'^', c + 0x40]),
+                0x7f => out.extend_from_slice(b"^?"),
+                c if c < 0x80 => out.push(c),
+                c => match character(rest) {
+                    Character::Unfinished => break,
+                    Character::Whole(c) => {
+                        taken = c.len_utf8();
+                        match c {
+                            // 8-bit forms of the same escape sequences.
+                            '\u{80}'..='\u{9f}' => out.extend(in_hex(u32::from(c))),
+                            c if turns(c) => {
+                                out.extend(c.escape_unicode().to_string().into_bytes())
+                            }
+                            _ => out.extend_from_slice(&rest[..taken]),
+                        }
                     }
-                    Some(c @ 0x80..=0x9f) => {
-                        out.extend_from_slice(format!("<{c:02x}>").as_bytes());
-                        i += 2;
-                    }
-                    Some(_) => {
-                        out.extend_from_slice(&rest[..2]);
-                        i += 2;
-                    }
+                    // A terminal that does not read UTF-8 obeys them, too.
+                    Character::Invalid if c < 0xa0 => out.extend(in_hex(u32::from(c))),
+                    Character::Invalid => out.push(c),
                 },
-                c => {
-                    out.push(c);
-                    i += 1;
-                }
             }
+            rest = &rest[taken..];
         }
+        self.held = rest.to_vec();
         out
     }
 
     /// What was held back waiting for more, once there is no more.
     pub fn finish(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
-        if held.first() == Some(&0x1b) {
-            let mut out = "␛".as_bytes().to_vec();
-            out.extend_from_slice(&held[1..]);
-            return out;
+        match held.first() {
+            Some(0x1b) => {
+                let mut out = "␛".as_bytes().to_vec();
+                out.extend_from_slice(&held[1..]);
+                out
+            }
+            // Whatever is written next would stand in the place of this line.
+            Some(b'\r') => b"\n".to_vec(),
+            _ => held,
         }
-        held
     }
+}
+
+fn in_hex(c: u32) -> Vec<u8> {
+    format!("<{c:02x}>").into_bytes()
+}
+
+enum Character {
+    Whole(char),
+    Unfinished,
+    Invalid,
+}
+
+/// The character that bytes begin with.
+fn character(bytes: &[u8]) -> Character {
+    let most = &bytes[..bytes.len().min(4)];
+    let valid = match std::str::from_utf8(most) {
+        Ok(_) => most.len(),
+        Err(e) if e.valid_up_to() > 0 => e.valid_up_to(),
+        Err(e) if e.error_len().is_none() => return Character::Unfinished,
+        Err(_) => return Character::Invalid,
+    };
+    let first = std::str::from_utf8(&most[..valid]).ok().and_then(|text| text.chars().next());
+    first.map_or(Character::Invalid, Character::Whole)
+}
+
+/// Marks that change the direction in which text is shown.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 enum Sequence {
@@ -90,7 +122,7 @@ enum Sequence {
     Other,
 }
 
-/// `ESC [ digits ; : m` and nothing else is a colour.
+/// `ESC [ digits ; : m` and nothing else is a colour, unless it hides what follows.
 fn sequence(bytes: &[u8]) -> Sequence {
     match bytes.get(1) {
         None => return Sequence::Unfinished,
@@ -100,11 +132,39 @@ fn sequence(bytes: &[u8]) -> Sequence {
     for (n, b) in bytes.iter().enumerate().skip(2).take(MAX_SEQUENCE) {
         match b {
             b'0'..=b'9' | b';' | b':' => {}
+            b'm' if conceals(&bytes[2..n]) => return Sequence::Other,
             b'm' => return Sequence::Colour(n + 1),
             _ => return Sequence::Other,
         }
     }
     if bytes.len() > MAX_SEQUENCE { Sequence::Other } else { Sequence::Unfinished }
+}
+
+/// Whether text is hidden: by an 8 that is not part of a colour.
+fn conceals(parameters: &[u8]) -> bool {
+    let number = |p: &[u8]| {
+        let zeros = p.iter().take_while(|b| **b == b'0').count();
+        std::str::from_utf8(&p[zeros..]).ok().and_then(|p| p.parse::<u32>().ok()).unwrap_or(0)
+    };
+    let mut all = parameters.split(|b| *b == b';').map(number);
+    while let Some(one) = all.next() {
+        match one {
+            8 => return true,
+            // One of 256 colours, or its three parts.
+            38 | 48 | 58 => match all.next() {
+                Some(5) => {
+                    all.next();
+                }
+                Some(2) => {
+                    all.nth(2);
+                }
+                Some(8) => return true,
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Text from outside as one line of plain characters: no colours, nothing that moves the cursor,
@@ -114,6 +174,7 @@ pub fn plain(text: &str) -> String {
     if text.chars().all(fine) {
         return text.to_owned();
     }
+    let text: String = text.chars().filter(|c| !unseen(*c)).collect();
     let mut cleaner = Cleaner::default();
     let mut bytes = cleaner.push(text.as_bytes());
     bytes.extend(cleaner.finish());
@@ -126,7 +187,6 @@ pub fn plain(text: &str) -> String {
             '\x1b' => while rest.next().is_some_and(|c| c != 'm') {},
             '\t' => out.push_str("    "),
             c if fine(c) => out.push(c),
-            c if unseen(c) => {}
             _ => out.push(' '),
         }
     }
@@ -224,6 +284,30 @@ mod tests {
         assert_eq!(clean(b"\x08\x7f"), "^H^?");
         assert_eq!(clean("\u{9b}2J".as_bytes()), "<9b>2J");
         assert_eq!(clean(b"\x1b"), "␛");
+    }
+
+    #[test]
+    fn nothing_hides_what_was_printed() {
+        // Written over, on a line of its own.
+        assert_eq!(clean(b"secret\rharmless\r\nend\r\r\n\r"), "secret\nharmless\r\nend\r\n\n");
+        assert_eq!(clean(b"a\x1b[8mb"), "a␛[8mb");
+        assert_eq!(clean(b"a\x1b[1;08;31mb"), "a␛[1;08;31mb");
+        let colours = "\x1b[38;5;8mgrey\x1b[48;2;8;8;8m\x1b[0m";
+        assert_eq!(clean(colours.as_bytes()), colours);
+        // Turned around; what joins the parts of a character stays.
+        let text = "a\u{202e}b\u{2066}c\u{200f}d \u{1f469}\u{200d}\u{1f680}";
+        let shown = "a\\u{202e}b\\u{2066}c\\u{200f}d \u{1f469}\u{200d}\u{1f680}";
+        assert_eq!(clean(text.as_bytes()), shown);
+        // For a terminal that reads single bytes; the same byte within a character is none of it.
+        assert_eq!(clean(b"\x9b2J"), "<9b>2J");
+        assert_eq!(clean("\u{165b}\u{45b}".as_bytes()), "\u{165b}\u{45b}");
+    }
+
+    #[test]
+    fn a_progress_bar_may_write_over_its_line_where_that_is_allowed() {
+        let mut c = Cleaner::with_returns(true);
+        assert_eq!(c.push(b"1%\r2%\r\n\x1b[2K"), "1%\r2%\r\n␛[2K".as_bytes());
+        assert!(c.finish().is_empty());
     }
 
     #[test]

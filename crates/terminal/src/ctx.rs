@@ -35,7 +35,8 @@ impl Ctx {
 
     /// A client of the server.
     pub fn client(&self) -> Result<Client, Fail> {
-        Ok(self.builder()?.build()?)
+        let say = |text: &str| output::note(&format!("muster: {text}"));
+        Ok(self.builder()?.on_wait(say).build()?)
     }
 
     /// A client that asks once and does not wait long: for those who can do without an answer.

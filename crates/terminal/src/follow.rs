@@ -23,6 +23,22 @@ pub fn exit_code(job: &Job) -> u8 {
     }
 }
 
+/// Why no output comes, where somebody or something is waited for.
+pub fn waiting_for(job: &Job) -> Option<String> {
+    let slots = job.attempt.iter().flat_map(|a| &a.slots);
+    let lost: Vec<&str> = slots.filter(|s| s.state == "lost").map(|s| s.node.as_str()).collect();
+    if let [first, rest @ ..] = lost.as_slice() {
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        return Some(format!("job {} waits for the agent of {first}{more}: no heartbeat", job.id));
+    }
+    if job.state != JobState::Queued {
+        return None;
+    }
+    let why = job.waiting.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    Some(format!("job {} waits to be started{why}", job.id))
+}
+
 /// Prints what ranks wrote: stdout to stdout, stderr to stderr, with the rank in front when
 /// there are several, and harmless on a terminal.
 #[derive(Debug)]
@@ -30,6 +46,8 @@ pub struct Printer {
     many: bool,
     /// Stdout is for a document: the job's own goes to stderr too.
     aside: bool,
+    /// Ranks may write over a line of their own.
+    bars: bool,
     out_terminal: bool,
     err_terminal: bool,
     attempt: u32,
@@ -49,6 +67,7 @@ impl Printer {
         Printer {
             many,
             aside: false,
+            bars: false,
             out_terminal: std::io::stdout().is_terminal(),
             err_terminal: std::io::stderr().is_terminal(),
             attempt: 0,
@@ -68,6 +87,13 @@ impl Printer {
     /// Everything goes to stderr, when stdout is for a document.
     pub fn aside(mut self, aside: bool) -> Printer {
         self.aside = aside;
+        self
+    }
+
+    /// Progress bars move on a terminal: for whoever started the job. They can hide what was printed
+    /// before on their line.
+    pub fn progress_bars(mut self, move_on: bool) -> Printer {
+        self.bars = move_on;
         self
     }
 
@@ -92,7 +118,8 @@ impl Printer {
             LogStream::Stdout | LogStream::Stderr => self.err_terminal,
         };
         let bytes = if terminal {
-            self.cleaners.entry((rank, stream)).or_default().push(&bytes)
+            let cleaner = || Cleaner::with_returns(self.bars && !self.many);
+            self.cleaners.entry((rank, stream)).or_insert_with(cleaner).push(&bytes)
         } else {
             bytes
         };
@@ -291,6 +318,25 @@ mod tests {
         assert!(is_over(&job, 2));
     }
 
+    #[test]
+    fn whoever_follows_is_given_what_is_waited_for() {
+        let mut job = muster_api::samples::running(42);
+        assert_eq!(waiting_for(&job), None);
+        let lose = |job: &mut Job, slot: usize| {
+            job.attempt.as_mut().expect("it runs").slots[slot].state = "lost".into();
+        };
+        lose(&mut job, 1);
+        let said = "job 42 waits for the agent of hgx-02: no heartbeat";
+        assert_eq!(waiting_for(&job).as_deref(), Some(said));
+        lose(&mut job, 0);
+        let said = "job 42 waits for the agent of hgx-01 and 1 more: no heartbeat";
+        assert_eq!(waiting_for(&job).as_deref(), Some(said));
+        let mut queued = muster_api::samples::job(43, JobState::Queued);
+        queued.waiting = Some("no free GPUs".into());
+        let said = "job 43 waits to be started: no free GPUs";
+        assert_eq!(waiting_for(&queued).as_deref(), Some(said));
+    }
+
     fn piece(rank: u32, stream: LogStream, text: &str) -> Piece {
         let bytes = text.as_bytes().to_vec();
         Piece { attempt: 1, rank, stream, bytes, note: None, at: None }
@@ -327,6 +373,12 @@ mod tests {
         let bell = "a\x07";
         assert_eq!(printer(false, false).take(piece(0, LogStream::Stdout, bell)).0, b"a\x07");
         assert_eq!(printer(false, true).take(piece(0, LogStream::Stdout, bell)).0, b"a^G");
+        // Only whoever started the job sees lines written over.
+        let bar = "1%\r2%";
+        assert_eq!(printer(false, true).take(piece(0, LogStream::Stdout, bar)).0, b"1%\n2%");
+        let mut own = printer(false, true).progress_bars(true);
+        assert_eq!(own.take(piece(0, LogStream::Stdout, bar)).0, bar.as_bytes());
+        assert_eq!(printer(false, false).take(piece(0, LogStream::Stdout, bar)).0, bar.as_bytes());
         // `-o json | jq`: stdout is piped, and what the job wrote is shown on the terminal.
         let mut aside = Printer { out_terminal: false, ..printer(false, true).aside(true) };
         assert_eq!(aside.take(piece(0, LogStream::Stdout, bell)).0, b"a^G");

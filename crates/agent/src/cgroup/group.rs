@@ -56,11 +56,12 @@ impl Group {
         }
         let mut group = Group::default();
         // Every directory costs each start and each end: of version 1 only the controllers that
-        // have something to limit, and one to hold the processes together.
+        // have something to limit or to share out, and one to hold the processes together.
         let holds = on.holding();
         for (name, parent) in &on.v1 {
             let fences = *name == "devices" && fence.is_some();
-            if !limited(name, limits) && holds != Some(*name) && !fences {
+            let needed = limited(name, limits) || *name == "cpu";
+            if !needed && holds != Some(*name) && !fences {
                 continue;
             }
             let dir = parent.join(node).join(slot);
@@ -345,6 +346,26 @@ fn limited(controller: &str, limits: Limits) -> bool {
 }
 
 const PERIOD_US: u64 = 100_000;
+/// The largest values that the kernel takes for a part of the processors.
+const MOST_SHARES: u64 = 262_144;
+const MOST_WEIGHT: u64 = 10_000;
+
+/// A slot's part of the processors where there are not enough for all: that of as many processes of
+/// others as it has processors, and of one where nothing was asked for. It is no maximum.
+fn weight(limits: Limits) -> u64 {
+    limits.cpus.filter(|c| *c > 0).map_or(1, u64::from)
+}
+
+/// Without it a slot has the part that every group has: that is no reason not to start.
+fn put_weight(file: &Path, weight: u64) {
+    if let Err(e) = fs::write(file, weight.to_string()) {
+        static TOLD: std::sync::Once = std::sync::Once::new();
+        TOLD.call_once(|| {
+            tracing::warn!(file = %file.display(), error = %e,
+                "processors are not shared out by what ranks asked for here");
+        });
+    }
+}
 
 fn limit_v1(dir: &Path, controller: &str, limits: Limits) -> io::Result<()> {
     match controller {
@@ -357,6 +378,7 @@ fn limit_v1(dir: &Path, controller: &str, limits: Limits) -> io::Result<()> {
             }
         }
         "cpu" => {
+            put_weight(&dir.join("cpu.shares"), (1024 * weight(limits)).min(MOST_SHARES));
             if let Some(c) = limits.cpus.filter(|c| *c > 0) {
                 fs::write(dir.join("cpu.cfs_period_us"), PERIOD_US.to_string())?;
                 fs::write(dir.join("cpu.cfs_quota_us"), (u64::from(c) * PERIOD_US).to_string())?;
@@ -381,6 +403,7 @@ fn limit_v2(dir: &Path, controller: &str, limits: Limits) -> io::Result<()> {
             }
         }
         "cpu" => {
+            put_weight(&dir.join("cpu.weight"), (100 * weight(limits)).min(MOST_WEIGHT));
             if let Some(c) = limits.cpus.filter(|c| *c > 0) {
                 let quota = u64::from(c) * PERIOD_US;
                 fs::write(dir.join("cpu.max"), format!("{quota} {PERIOD_US}"))?;
@@ -402,22 +425,28 @@ mod tests {
     use muster_model::units::Bytes;
 
     #[test]
-    fn a_slot_without_limits_has_one_directory() {
+    fn a_slot_without_limits_has_a_part_of_the_processors_and_is_held_together() {
         let dir = tempfile::tempdir().unwrap();
         let v1 = ["memory", "cpu", "pids", "freezer"].map(|c| (c, dir.path().join(c)));
         let on = Cgroups { v1: v1.to_vec(), ..Cgroups::none() };
         let g = Group::create(&on, "n1", "5.1", Limits::default(), None).unwrap().unwrap();
-        assert_eq!(g.dirs, vec![dir.path().join("freezer/n1/5.1")]);
-        let limits = Limits { pids: Some(9), ..Limits::default() };
+        assert_eq!(g.dirs, ["cpu/n1/5.1", "freezer/n1/5.1"].map(|d| dir.path().join(d)));
+        let shares = |slot: &str| {
+            fs::read_to_string(dir.path().join("cpu/n1").join(slot).join("cpu.shares")).unwrap()
+        };
+        assert_eq!(shares("5.1"), "1024");
+        assert!(!dir.path().join("cpu/n1/5.1/cpu.cfs_quota_us").exists(), "there is no maximum");
+        let limits = Limits { pids: Some(9), cpus: Some(8), ..Limits::default() };
         let g = Group::create(&on, "n1", "5.2", limits, None).unwrap().unwrap();
-        assert_eq!(g.dirs.len(), 2);
-        // Where the unified tree can kill, nothing else is needed.
+        assert_eq!(g.dirs.len(), 3);
+        assert_eq!(shares("5.2"), "8192");
+        // Where the unified tree can kill, nothing else is needed to hold them together.
         let unified = dir.path().join("unified");
         fs::create_dir(&unified).unwrap();
         fs::write(unified.join("cgroup.kill"), "").unwrap();
         let on = Cgroups { v2: Some((unified.clone(), vec![])), ..on };
         let g = Group::create(&on, "n1", "5.3", Limits::default(), None).unwrap().unwrap();
-        assert_eq!(g.dirs, vec![unified.join("n1/5.3")]);
+        assert_eq!(g.dirs, [dir.path().join("cpu/n1/5.3"), unified.join("n1/5.3")]);
     }
 
     #[test]
@@ -460,8 +489,13 @@ mod tests {
         assert_eq!(at("memory.max"), (64 << 20).to_string());
         assert_eq!(at("memory.swap.max"), "0");
         assert_eq!(at("cpu.max"), "300000 100000");
+        assert_eq!(at("cpu.weight"), "300");
         assert_eq!(at("pids.max"), "7");
         fs::write(dir.path().join("n1/5.1/memory.events"), "low 0\noom 2\noom_kill 2\n").unwrap();
         assert_eq!(g.oom_kills(), 2);
+        Group::create(&on, "n1", "5.2", Limits::default(), None).unwrap().unwrap();
+        let none = dir.path().join("n1/5.2");
+        assert_eq!(fs::read_to_string(none.join("cpu.weight")).unwrap(), "100");
+        assert!(!none.join("cpu.max").exists(), "there is no maximum");
     }
 }

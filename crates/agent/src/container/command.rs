@@ -146,6 +146,8 @@ mod tests {
             assert!(line.contains(part), "{part} in {line}");
         }
         assert!(!line.contains("hush"), "values are not on the command line");
+        let scored = line.contains("--oom-score-adj 500");
+        assert_eq!(scored, crate::process::has_lower_oom_score(), "{line}");
         let runtime = Runtime { kind: Kind::Containerd, words: vec!["ctr".into()] };
         let line = ctr::words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").join(" ");
         for part in [

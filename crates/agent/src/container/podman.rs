@@ -3,6 +3,7 @@
 use super::wanted::{ContainerRequest, VARIABLES, shown};
 use super::{Runtime, run};
 use crate::isolation::{self, KEPT_NAMES, Refusal};
+use crate::process;
 use rustix::process::{Resource, getrlimit};
 
 pub(super) fn has_image(runtime: &Runtime, image: &str) -> Result<bool, Refusal> {
@@ -60,6 +61,10 @@ pub(super) fn words(
     }
     let pids = d.limits.pids.filter(|p| *p > 0).map_or("-1".to_owned(), |p| p.to_string());
     add(&["--pids-limit", &pids]);
+    if process::has_lower_oom_score() {
+        // The program inside alone: the kernel must not end what watches it in its place.
+        add(&["--oom-score-adj", &process::RANK_OOM_SCORE.to_string()]);
+    }
     if isolation::has_power(isolation::SYS_RESOURCE) {
         add(&["--ulimit", "memlock=-1:-1"]);
     } else {

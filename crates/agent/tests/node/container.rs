@@ -162,7 +162,7 @@ pub(crate) fn a_container_sees_volumes_and_secrets_and_nothing_else() {
     std::fs::write(b.files.path().join("in"), "treasure\n").unwrap();
     let mut d = contained(
         "cat /data/in; echo out > /data/out; cat $MUSTER_SECRETS_DIR/token; echo; \
-         echo env:$TOKEN; ls /dev | tr '\\n' ' '; grep -E 'Cap|NoNewPrivs' /proc/self/status; \
+         echo env:$TOKEN; echo score:$(cat /proc/self/oom_score_adj); ls /dev | tr '\\n' ' '; grep -E 'Cap|NoNewPrivs' /proc/self/status; \
          id -u",
     );
     d.secrets.0.insert("token".into(), "hunter3value".into());
@@ -175,6 +175,9 @@ pub(crate) fn a_container_sees_volumes_and_secrets_and_nothing_else() {
     assert_eq!(b.end(k), SlotEnd::Ok, "{}", b.text(k, 0, Stream::Stderr));
     let out = b.out(k);
     assert!(out.starts_with("treasure\nhunter3value\nenv:\n"), "{out}");
+    let own = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+    let own: i32 = own.trim().parse().unwrap();
+    assert!(out.contains(&format!("score:{}\n", own.max(500))), "{out}");
     assert!(!out.contains("loop") && !out.contains("vda"), "{out}");
     assert!(out.contains("NoNewPrivs:\t1"), "{out}");
     for set in ["CapPrm", "CapEff", "CapBnd", "CapAmb"] {

@@ -48,6 +48,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         forgetting_removes_every_trace,
         odd_output_comes_through_unchanged,
         leftovers_die_with_their_rank,
+        when_memory_is_short_a_rank_is_ended_before_what_watches_it,
         the_python_example_steps_saves_when_asked_and_resumes,
         a_node_that_shuts_down_is_the_cause,
     ]
@@ -695,6 +696,24 @@ pub(crate) fn the_python_example_steps_saves_when_asked_and_resumes() {
     b.runner.start(again, &d, Instant::now());
     assert_eq!(b.end(again), SlotEnd::Ok);
     assert!(b.out(again).contains("resumed at step"), "{}", b.out(again));
+}
+
+pub(crate) fn when_memory_is_short_a_rank_is_ended_before_what_watches_it() {
+    let mut b = Bench::new();
+    let k = key();
+    b.runner.start(k, &detail("cat /proc/self/oom_score_adj; exec sleep 1000"), Instant::now());
+    b.running(k);
+    b.until("its score", |b| b.out(k).ends_with('\n'));
+    let score = |of: &str| -> i32 {
+        let text = std::fs::read_to_string(format!("/proc/{of}/oom_score_adj")).unwrap();
+        text.trim().parse().unwrap()
+    };
+    let own = score("self");
+    assert_eq!(b.out(k).trim(), own.max(500).to_string());
+    let shim = b.recorded(k, "supervisor").unwrap();
+    assert_eq!(score(&shim["pid"].to_string()), own, "its supervisor is as this process");
+    b.runner.stop(k, Span(0), Instant::now());
+    assert_eq!(b.end(k), SlotEnd::Stopped);
 }
 
 pub(crate) fn a_node_that_shuts_down_is_the_cause() {

@@ -3,11 +3,14 @@
 use super::events::moment;
 use clap::Args;
 use muster_api::{Job, LogsQuery, Timestamp};
+use muster_client::Client;
 use muster_model::job::ArrayTask;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::follow::{self, Printer};
 use muster_terminal::{output, pick};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Show the output of a job's ranks
 #[derive(Debug, Args)]
@@ -59,8 +62,18 @@ impl Logs {
         let mut printed = false;
         let query = LogsQuery { rank, attempt, follow, tail, timestamps, since };
         let mut pieces = follow::pieces(&client, &job.id, query);
-        while let Some(piece) = pieces.recv().await {
+        let mut silence = Silence::new();
+        loop {
+            let piece = tokio::select! {
+                piece = pieces.recv() => piece,
+                () = silence.lasts(), if follow => {
+                    silence.explain(&client, &job.id).await;
+                    continue;
+                }
+            };
+            let Some(piece) = piece else { break };
             let piece = piece?;
+            silence.over();
             // A note says why itself, except that nobody looks into the future.
             printed |= !piece.bytes.is_empty() || (late.is_none() && piece.note.is_some());
             if ctx.is_table() {
@@ -89,6 +102,43 @@ impl Logs {
             output::note(&nothing(&job, late, since.is_some(), follow));
         }
         Ok(0)
+    }
+}
+
+/// Whoever follows a job that prints nothing is given the reason, where it waits for something.
+struct Silence {
+    look_at: Instant,
+    said: Option<String>,
+}
+
+/// From when on it is looked for, and how often.
+const SILENCE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_secs(10);
+
+impl Silence {
+    fn new() -> Silence {
+        Silence { look_at: Instant::now() + SILENCE, said: None }
+    }
+
+    async fn lasts(&self) {
+        tokio::time::sleep_until(self.look_at).await;
+    }
+
+    fn over(&mut self) {
+        self.look_at = Instant::now() + LOOK;
+    }
+
+    /// Says it once; output that comes meanwhile waits for a moment at most.
+    async fn explain(&mut self, client: &Client, id: &str) {
+        let looked = tokio::time::timeout(SILENCE, client.job(id)).await;
+        self.look_at = Instant::now() + LOOK;
+        // Of a server that is away something else is said.
+        let Ok(Ok(job)) = looked else { return };
+        let why = follow::waiting_for(&job);
+        if let Some(why) = why.as_ref().filter(|_| why != self.said) {
+            output::note(&format!("muster: {why}"));
+        }
+        self.said = why;
     }
 }
 

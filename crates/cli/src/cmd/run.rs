@@ -69,7 +69,7 @@ async fn attend(
     warnings: &mut Warnings,
 ) -> Result<Option<Job>, Fail> {
     let mut waiting = Waiting::new(&job);
-    let mut printer = Printer::new(job.ranks() > 1).aside(aside);
+    let mut printer = Printer::new(job.ranks() > 1).aside(aside).progress_bars(true);
     let mut events = follow::news(client);
     let mut pieces = None;
     let mut deaf = false;
@@ -200,12 +200,15 @@ struct Waiting {
     said: String,
     /// That the job is held was said.
     held: bool,
+    /// The agents that it waits for, as that was said.
+    lost: Option<String>,
 }
 
 impl Waiting {
     fn new(job: &Job) -> Waiting {
         let terminal = std::io::stderr().is_terminal();
-        let mut waiting = Waiting { bar: None, terminal, said: String::new(), held: false };
+        let mut waiting =
+            Waiting { bar: None, terminal, said: String::new(), held: false, lost: None };
         waiting.show(&format!("job {} is {}", job.id, job.state));
         waiting
     }
@@ -264,8 +267,19 @@ impl Waiting {
         self.held
     }
 
+    /// Says once, in a line that stays, that agents of a job that ran do not answer.
+    fn note_lost(&mut self, job: &Job) {
+        let lost = follow::waiting_for(job).filter(|_| job.state != JobState::Queued);
+        if let Some(lost) = lost.as_ref().filter(|lost| Some(*lost) != self.lost.as_ref()) {
+            self.hide();
+            output::note(&format!("muster: {lost}"));
+        }
+        self.lost = lost;
+    }
+
     async fn update(&mut self, client: &Client, job: &Job) {
         let held = self.note_held(job);
+        self.note_lost(job);
         match job.state {
             JobState::Queued if held => {}
             JobState::Queued => {

@@ -6,14 +6,18 @@ use muster_api::{LineStamps, LogLine, LogStream, Timestamp};
 use muster_link::messages::Stream;
 use muster_server::logs::LogPiece;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// Where the pieces go.
 pub(super) struct Out {
     pub(super) tx: mpsc::Sender<Result<Bytes, std::io::Error>>,
     plain: bool,
     patience: Duration,
+    /// When something was sent last.
+    sent: Mutex<Instant>,
     /// The first bytes of a character whose rest has not come yet.
     carry: BTreeMap<(u32, Stream), PartialChar>,
     /// In plain text, of streams whose lines begin with their time; none when that was not asked for.
@@ -35,16 +39,35 @@ impl Out {
         patience: Duration,
     ) -> Out {
         let stamps = (plain && timestamps).then(BTreeMap::new);
-        Out { tx, plain, patience, carry: BTreeMap::new(), stamps }
+        let sent = Mutex::new(Instant::now());
+        Out { tx, plain, patience, sent, carry: BTreeMap::new(), stamps }
     }
 
     async fn send(&self, bytes: Bytes) -> bool {
-        bytes.is_empty() || self.tx.send_timeout(Ok(bytes), self.patience).await.is_ok()
+        if bytes.is_empty() {
+            return true;
+        }
+        let taken = self.tx.send_timeout(Ok(bytes), self.patience).await.is_ok();
+        self.mark_sent();
+        taken
+    }
+
+    fn mark_sent(&self) {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// When something was sent last.
+    pub(super) fn last_sent(&self) -> Instant {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An empty line is nothing to a reader of lines, and keeps the connection open.
     pub(super) async fn alive(&self) -> bool {
-        self.plain || self.send(Bytes::from_static(b"\n")).await
+        if self.plain {
+            self.mark_sent();
+            return true;
+        }
+        self.send(Bytes::from_static(b"\n")).await
     }
 
     pub(super) async fn note(&self, attempt: u32, note: String) -> bool {
@@ -57,7 +80,8 @@ impl Out {
 
     pub(super) async fn piece(&mut self, attempt: u32, piece: LogPiece) -> bool {
         if self.plain {
-            let note = piece.note().map(Bytes::from).unwrap_or_default();
+            let note = piece.note().map(|note| Bytes::from(format!("[muster: {note}]\n")));
+            let note = note.unwrap_or_default();
             let data = self.plain_text(piece);
             return self.send(note).await && self.send(data).await;
         }
@@ -88,8 +112,8 @@ impl Out {
             if let Some(c) = self.carry.remove(&place) {
                 push_bytes(&mut text, blank(c.offset, c.at), &c.bytes);
             }
-            let note = format!("{} bytes were dropped here", piece.dropped);
-            text.extend(json_line(&LogLine { note: Some(note), ..blank(piece.offset, None) }));
+            let note = piece.note();
+            text.extend(json_line(&LogLine { note, ..blank(piece.offset, None) }));
         }
         for (mut offset, at, data) in piece.parts() {
             let (at, mut data) = (at.map(Timestamp), data.to_vec());
@@ -158,8 +182,8 @@ mod tests {
 
     fn lines(out: &mut Out, offset: u64, dropped: u64, data: &[u8]) -> Vec<LogLine> {
         let data = Bytes::copy_from_slice(data);
-        let (stream, times) = (Stream::Stdout, Vec::new());
-        parsed(&out.lines(1, &LogPiece { rank: 0, stream, dropped, offset, data, times }))
+        let (stream, no_space, times) = (Stream::Stdout, false, Vec::new());
+        parsed(&out.lines(1, &LogPiece { rank: 0, stream, dropped, no_space, offset, data, times }))
     }
 
     fn parsed(text: &[u8]) -> Vec<LogLine> {
@@ -194,6 +218,7 @@ mod tests {
             rank: 0,
             stream: Stream::Stdout,
             dropped: 0,
+            no_space: false,
             offset: 10,
             data: Bytes::from_static(b"old\ncaf\xc3\xa9\n"),
             times: vec![(10, None), (14, Some(Time(1000))), (18, Some(Time(2000)))],

@@ -297,6 +297,27 @@ async fn output_has_its_times_where_they_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn output_that_is_followed_is_not_silent_while_only_the_log_moves() {
+    let s = site_with(HttpConfig { keep_alive: Duration::from_millis(100), ..patient() }).await;
+    let (id, _) = begun(&s).await;
+    let path = format!("/v1/jobs/{id}/logs?follow=true");
+    let asked = request(&s.user, "GET", &path, &Value::Null, &[]);
+    let r = s.router.clone().oneshot(asked).await.unwrap();
+    assert_eq!(r.status(), 200);
+    let mut body = r.into_body().into_data_stream();
+    let first = async {
+        loop {
+            s.held_job(&s.user).await;
+            let next = tokio::time::timeout(Duration::from_millis(1), body.next()).await;
+            if let Ok(next) = next {
+                return next.unwrap().unwrap();
+            }
+        }
+    };
+    assert_eq!(tokio::time::timeout(PATIENCE, first).await.expect("a heartbeat"), "\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn output_comes_as_lines_or_as_bytes() {
     let s = site().await;
     let (id, key) = begun(&s).await;

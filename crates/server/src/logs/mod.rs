@@ -7,6 +7,7 @@
 
 mod changes;
 mod follow;
+mod no_space;
 mod segments;
 mod times;
 mod writer;
@@ -40,15 +41,37 @@ pub type LogGenerationOf = Arc<dyn Fn(AttemptKey) -> u64 + Send + Sync>;
 pub struct LogConfig {
     /// Most bytes kept of one stream: the first half of it for ever, the rest for what came last.
     pub per_stream: u64,
-    /// Most bytes kept in all; beyond it the output of the oldest finished jobs goes.
+    /// Most bytes kept of one attempt for long: beyond it each of its streams has its part, again the
+    /// first half of it and what came last.
+    pub per_attempt: u64,
+    /// Most bytes kept in all; beyond it the output of the oldest finished jobs goes. Where that is not
+    /// enough, each attempt that runs has an equal part.
     pub total: u64,
+    /// Bytes of the disk that stay free: with less, no output is stored. None where it is 0.
+    pub reserve: u64,
     /// Files held open.
     pub open_files: usize,
 }
 
 impl Default for LogConfig {
     fn default() -> Self {
-        LogConfig { per_stream: 64 << 20, total: 20 << 30, open_files: 256 }
+        let (per_stream, total) = (64 << 20, 20 << 30);
+        LogConfig { per_stream, per_attempt: total / 8, total, reserve: 0, open_files: 256 }
+    }
+}
+
+impl LogConfig {
+    /// What is usual on the file system of a directory: at most a third of it, and 1 GiB stays free (a
+    /// quarter where that is less, but 512 MiB, or half of a very small one), long before submissions are
+    /// refused.
+    #[must_use]
+    pub fn usual(dir: &Path) -> LogConfig {
+        let most = LogConfig::default();
+        let Ok(disk) = rustix::fs::statvfs(dir) else { return most };
+        let size = disk.f_blocks.saturating_mul(disk.f_frsize);
+        let total = most.total.min(size / 3);
+        let reserve = (size / 4).clamp(512 << 20, 1 << 30).min(size / 2);
+        LogConfig { per_attempt: total / 8, total, reserve, ..most }
     }
 }
 
@@ -80,6 +103,8 @@ pub struct LogPiece {
     pub stream: Stream,
     /// Bytes before `offset` that were asked for and are not kept.
     pub dropped: u64,
+    /// Some of them because free space on the server's disk was short.
+    pub no_space: bool,
     /// Offset of the first byte of `data`.
     pub offset: u64,
     /// The bytes, exactly as they were printed. Empty at the end of what is there.
@@ -111,10 +136,11 @@ impl LogPiece {
         times.iter().zip(ends).map(part).collect()
     }
 
-    /// A line for people about what is missing before this piece.
+    /// What is missing before this piece, and why where that is known; for people.
     #[must_use]
     pub fn note(&self) -> Option<String> {
-        (self.dropped > 0).then(|| format!("[muster: {} bytes were dropped here]\n", self.dropped))
+        let why = if self.no_space { ": free space on the server's disk was short" } else { "" };
+        (self.dropped > 0).then(|| format!("{} bytes were dropped here{why}", self.dropped))
     }
 }
 

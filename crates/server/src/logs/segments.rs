@@ -1,6 +1,6 @@
 //! Which segments there are, in memory as on disk.
 
-use super::{LogError, LogPiece, LogSince, LogStream, Shared, times};
+use super::{LogError, LogPiece, LogSince, LogStream, Shared, no_space, times};
 use bytes::Bytes;
 use muster_link::messages::Stream;
 use muster_model::ids::AttemptKey;
@@ -49,12 +49,24 @@ impl StreamLog {
     fn kept(&self) -> u64 {
         self.segments.iter().map(|s| s.len).sum()
     }
+
+    /// What it takes of the disk.
+    pub(super) fn on_disk(&self) -> u64 {
+        self.segments.iter().map(|s| s.on_disk()).sum()
+    }
+
+    /// Where what is stored before an offset ends.
+    fn end_before(&self, offset: u64) -> u64 {
+        self.segments.iter().map(|s| s.end()).filter(|end| *end <= offset).max().unwrap_or(0)
+    }
 }
 
 /// All streams of an attempt.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AttemptLog {
     pub(super) streams: BTreeMap<(u32, Stream), StreamLog>,
+    /// What they take of the disk.
+    pub(super) bytes: u64,
     used: u64,
 }
 
@@ -144,7 +156,7 @@ pub(super) fn times_name(rank: u32, stream: Stream, start: u64) -> String {
     segment_name(rank, stream, start) + TIMES
 }
 
-fn parse_name(name: &str) -> Option<(u32, Stream, u64)> {
+pub(super) fn parse_name(name: &str) -> Option<(u32, Stream, u64)> {
     let mut parts = name.split('.');
     let rank = parts.next()?.parse().ok()?;
     let stream = match parts.next()? {
@@ -190,6 +202,7 @@ pub(super) fn load(dir: &Path) -> Result<AttemptLog, LogError> {
         s.segments.sort_unstable();
         s.taken = s.segments.last().map_or(0, |l| l.end());
     }
+    log.bytes = log.streams.values().map(StreamLog::on_disk).sum();
     Ok(log)
 }
 
@@ -204,23 +217,25 @@ pub(super) fn read(
 ) -> Result<LogPiece, LogError> {
     let mut asked = offset;
     loop {
-        let (found, taken) = {
+        let (found, taken, before) = {
             let mut index = shared.index();
             let log = index.get(shared, key)?.streams.get(&(rank, stream));
             let segment =
                 log.and_then(|s| s.segments.iter().find(|s| s.end() > asked && s.len > 0));
-            (segment.copied(), log.map_or(0, |s| s.taken))
+            let before = log.map_or(0, |s| s.end_before(offset));
+            (segment.copied(), log.map_or(0, |s| s.taken), before)
         };
+        let dir = shared.attempt_dir(key);
         let Some(segment) = found else {
             // A loss at the very end is told too.
             let dropped = taken.saturating_sub(offset);
+            let no_space = dropped > 0 && no_space::noted(&dir, rank, stream, &(before..taken));
             let offset = offset.max(taken);
             let (data, times) = (Bytes::new(), Vec::new());
-            return Ok(LogPiece { rank, stream, dropped, offset, data, times });
+            return Ok(LogPiece { rank, stream, dropped, no_space, offset, data, times });
         };
         let from = asked.max(segment.start);
         let want = usize::try_from(segment.end() - from).unwrap_or(usize::MAX).min(max);
-        let dir = shared.attempt_dir(key);
         let path = dir.join(segment_name(rank, stream, segment.start));
         let data = match read_at(&path, from - segment.start, want) {
             Ok(data) => data,
@@ -238,7 +253,9 @@ pub(super) fn read(
         } else {
             Vec::new()
         };
-        return Ok(LogPiece { rank, stream, dropped: from - offset, offset: from, data, times });
+        let dropped = from - offset;
+        let no_space = dropped > 0 && no_space::noted(&dir, rank, stream, &(before..from));
+        return Ok(LogPiece { rank, stream, dropped, no_space, offset: from, data, times });
     }
 }
 

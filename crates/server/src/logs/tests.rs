@@ -250,6 +250,78 @@ async fn a_disk_that_takes_nothing_loses_output_but_stops_nobody() {
 }
 
 #[tokio::test]
+async fn output_is_not_stored_while_free_space_is_short_and_readers_are_told_why() {
+    let d = tempfile::tempdir().unwrap();
+    let opened = |reserve| {
+        let config = LogConfig { reserve, ..LogConfig::default() };
+        LogKeeper::open(d.path(), config, Arc::new(|k| k == key(1))).unwrap()
+    };
+    let k = opened(0);
+    k.append(chunk(0, b"stored\n")).await.unwrap();
+    k.append(LogChunk { key: key(2), ..chunk(0, b"ended\n") }).await.unwrap();
+    // As if less were free than is to stay free.
+    let k = opened(u64::MAX);
+    assert_eq!(k.append(chunk(7, b"lost\n")).await.unwrap().offset, 12, "the node may forget it");
+    assert_eq!(k.append(chunk(12, b"more\n")).await.unwrap().offset, 17);
+    assert_eq!(k.stats().lost, 10);
+    let ended = k.read(key(2), 0, Stream::Stdout, 0, 100).await.unwrap();
+    assert!(ended.data.is_empty(), "the output of jobs that have ended goes first");
+    let p = k.read(key(1), 0, Stream::Stdout, 7, 100).await.unwrap();
+    assert_eq!((p.dropped, p.no_space, p.next()), (10, true, 17));
+    // The reason is there after a restart, when there is space again.
+    let k = opened(0);
+    k.append(chunk(17, b"again\n")).await.unwrap();
+    k.append(chunk(30, b"late\n")).await.unwrap();
+    let p = k.read(key(1), 0, Stream::Stdout, 7, 100).await.unwrap();
+    assert_eq!(p.data, "again\n");
+    let why = "10 bytes were dropped here: free space on the server's disk was short";
+    assert_eq!(p.note().as_deref(), Some(why));
+    let p = k.read(key(1), 0, Stream::Stdout, 23, 100).await.unwrap();
+    assert_eq!(p.note().as_deref(), Some("7 bytes were dropped here"), "for another reason");
+    assert_eq!(k.stats().bytes, writer::disk_use(d.path()));
+}
+
+/// Prints 16 MiB.
+async fn flood(k: &LogKeeper, rank: u32) {
+    let data = vec![b'x'; 64 << 10];
+    for i in 0..256 {
+        k.append(LogChunk { rank, ..chunk(i << 16, &data) }).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn all_streams_of_an_attempt_share_its_limit_and_each_has_its_beginning_and_its_newest() {
+    let d = tempfile::tempdir().unwrap();
+    let k = keeper(d.path(), LogConfig { per_attempt: 2 << 20, ..LogConfig::default() });
+    for rank in 0..3 {
+        flood(&k, rank).await;
+    }
+    assert!(k.stats().bytes <= 5 << 20, "{} bytes of 48 MiB", k.stats().bytes);
+    for rank in 0..3 {
+        let first = k.read(key(1), rank, Stream::Stdout, 0, 10).await.unwrap();
+        assert_eq!((first.offset, first.data.len()), (0, 10), "rank {rank}");
+        let last = k.tail(key(1), rank, Stream::Stdout, 10).await.unwrap();
+        assert_eq!(last.next(), 16 << 20, "rank {rank}");
+    }
+    k.append(LogChunk { rank: 3, ..chunk(0, b"late") }).await.unwrap();
+    assert_eq!(all(&k, 3, Stream::Stdout).await, [(0, Bytes::from("late"))]);
+    assert_eq!(k.stats().bytes, writer::disk_use(d.path()));
+}
+
+#[tokio::test]
+async fn what_runs_shares_the_space_for_all_output_and_nobody_takes_that_of_others() {
+    let d = tempfile::tempdir().unwrap();
+    let config = LogConfig { total: 4 << 20, ..LogConfig::default() };
+    let k = LogKeeper::open(d.path(), config, Arc::new(|_| true)).unwrap();
+    flood(&k, 0).await;
+    assert!(k.stats().bytes <= 5 << 20, "{} bytes of 16 MiB", k.stats().bytes);
+    let other = LogChunk { key: key(2), ..chunk(0, &vec![b'y'; 64 << 10]) };
+    k.append(other).await.unwrap();
+    let stored = k.ranks(key(2)).await.unwrap();
+    assert_eq!((stored[0].end, stored[0].dropped), (64 << 10, 0));
+}
+
+#[tokio::test]
 async fn following_gives_every_byte_once_from_all_ranks() {
     let d = tempfile::tempdir().unwrap();
     let k = keeper(d.path(), LogConfig::default());

@@ -1,9 +1,12 @@
 //! One thread writes, so that a slow disk never holds up the network or the API.
 
+mod limits;
+
 use super::Shared;
 use super::changes::StreamId;
 use super::segments::{LIFE, Segment, StreamLog, segment_name, times_name};
 use super::times::Times;
+use limits::Limits;
 use muster_link::messages::{LogChunk, LogMark};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
@@ -53,6 +56,7 @@ struct Writer {
     complained: Option<Instant>,
     /// Room is not looked for again before this much more has been written.
     prune_at: u64,
+    limits: Limits,
 }
 
 pub(super) fn start(shared: Arc<Shared>) -> io::Result<mpsc::Sender<Job>> {
@@ -62,7 +66,8 @@ pub(super) fn start(shared: Arc<Shared>) -> io::Result<mpsc::Sender<Job>> {
     shared.bytes.fetch_add(used, Ordering::Relaxed);
     crate::supervise::thread("log-keeper", move || {
         let shared = shared.clone();
-        let mut w = Writer { shared, files: HashMap::new(), clock: 0, complained: None, prune_at };
+        let (files, limits) = (HashMap::new(), Limits::default());
+        let mut w = Writer { shared, files, clock: 0, complained: None, prune_at, limits };
         // Ends with the last keeper.
         while let Some(job) = rx.blocking_recv() {
             match job {
@@ -83,6 +88,8 @@ impl Writer {
         let LogChunk { key, rank, stream, offset, data, .. } = chunk;
         let end = offset.saturating_add(data.len() as u64);
         let mark = |offset| LogMark { key: *key, rank: *rank, stream: *stream, offset };
+        // Before anything is read of this attempt: what has ended may be removed.
+        let short = self.is_short(data.len());
         let known = self
             .shared
             .index()
@@ -100,22 +107,23 @@ impl Writer {
         }
         let skip = usize::try_from(log.taken.saturating_sub(*offset)).unwrap_or(0);
         let (from, fresh) = (offset + skip as u64, &data[skip.min(data.len())..]);
-        let before: u64 = log.segments.iter().map(|s| s.on_disk()).sum();
-        match self.write((*key, *rank, *stream), &mut log, from, fresh, at) {
-            Ok(()) => {}
-            Err(e) => {
-                let kept = log.segments.last().map_or(0, |s| s.end()).saturating_sub(from);
-                self.lose(fresh.len().saturating_sub(usize::try_from(kept).unwrap_or(0)), &e);
-                self.files.remove(&(*key, *rank, *stream));
-            }
+        let (id, before, cap) = ((*key, *rank, *stream), log.on_disk(), self.cap_of(*key));
+        if short {
+            self.note_short(id, &log);
+            self.lose(fresh.len(), &"free space is short");
+        } else if let Err(e) = self.write(id, &mut log, from, fresh, at, cap) {
+            let kept = log.segments.last().map_or(0, |s| s.end()).saturating_sub(from);
+            self.lose(fresh.len().saturating_sub(usize::try_from(kept).unwrap_or(0)), &e);
+            self.files.remove(&id);
         }
         log.taken = end;
-        self.trim((*key, *rank, *stream), &mut log);
-        let after: u64 = log.segments.iter().map(|s| s.on_disk()).sum();
+        self.trim(id, &mut log, cap);
+        let after = log.on_disk();
         let bytes = &self.shared.bytes;
         bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
         if let Ok(a) = self.shared.index().get(&self.shared, *key) {
-            a.streams.insert((*rank, *stream), log);
+            let old = a.streams.insert((*rank, *stream), log).map_or(0, |old| old.on_disk());
+            a.bytes = a.bytes.saturating_add(after).saturating_sub(old);
         }
         self.shared.noted.grew((*key, *rank, *stream));
         let mut followers = self.shared.followers();
@@ -125,7 +133,7 @@ impl Writer {
             followers.remove(key);
         }
         drop(followers);
-        if self.shared.bytes.load(Ordering::Relaxed) > self.prune_at {
+        if self.must_prune() {
             self.prune();
         }
         mark(end)
@@ -140,9 +148,10 @@ impl Writer {
         mut from: u64,
         mut data: &[u8],
         at: Option<Time>,
+        cap: u64,
     ) -> io::Result<()> {
         let shared = self.shared.clone();
-        let half = (self.shared.config.per_stream / 2).max(1);
+        let half = (cap / 2).max(1);
         let step = (half / TAIL_SEGMENTS).max(1);
         while !data.is_empty() {
             let room = match log.segments.last() {
@@ -225,9 +234,8 @@ impl Writer {
     }
 
     /// Keeps the head and as much of the tail as the cap allows.
-    fn trim(&self, id: StreamId, log: &mut StreamLog) {
-        let cap = self.shared.config.per_stream;
-        let mut sum: u64 = log.segments.iter().map(|s| s.on_disk()).sum();
+    fn trim(&mut self, id: StreamId, log: &mut StreamLog, cap: u64) {
+        let mut sum = log.on_disk();
         while log.segments.len() > 2 && (sum > cap || log.segments.len() > MOST_SEGMENTS) {
             let second = log.segments.remove(1);
             sum -= second.on_disk();
@@ -243,6 +251,22 @@ impl Writer {
                 }
             }
         }
+        if sum > cap {
+            self.shorten_head(id, log, (cap / 2).max(1));
+        }
+    }
+
+    /// The head was written when there was more for each stream of its attempt.
+    fn shorten_head(&mut self, id: StreamId, log: &mut StreamLog, most: u64) {
+        let Some(head) = log.segments.first_mut().filter(|s| s.start == 0 && s.len > most) else {
+            return;
+        };
+        self.files.remove(&id);
+        let path = self.path(id, 0);
+        match OpenOptions::new().write(true).open(&path).and_then(|f| f.set_len(most)) {
+            Ok(()) => head.len = most,
+            Err(e) => tracing::warn!(path = %path.display(), error = %e, "cannot shorten output"),
+        }
     }
 
     fn lose(&mut self, bytes: usize, why: &dyn std::fmt::Display) {
@@ -254,39 +278,6 @@ impl Writer {
                 "job output cannot be stored and is lost; jobs continue. Free space on the disk"
             );
         }
-    }
-
-    /// Removes the output of the oldest finished attempts until a tenth of the cap is free.
-    fn prune(&mut self) {
-        let total = self.shared.config.total;
-        let goal = total - total / 10;
-        let mut attempts = attempts(&self.shared.dir);
-        attempts.sort_unstable();
-        for (key, dir) in attempts {
-            if self.shared.bytes.load(Ordering::Relaxed) <= goal {
-                break;
-            }
-            // An attempt of the same number of another life is over.
-            let own = dir == self.shared.attempt_dir(key);
-            if own && (self.shared.live)(key) {
-                continue;
-            }
-            let freed = disk_use(&dir);
-            if let Err(e) = fs::remove_dir_all(&dir) {
-                tracing::warn!(path = %dir.display(), error = %e, "cannot remove old output");
-                continue;
-            }
-            if own {
-                self.files.retain(|id, _| id.0 != key);
-                self.shared.index().forget(key);
-            }
-            self.shared.bytes.fetch_sub(freed, Ordering::Relaxed);
-            self.shared.noted.removed();
-            tracing::info!(attempt = %key, bytes = freed, "removed old output to free space");
-        }
-        // When everything left is alive, looking again at each chunk would not help.
-        let now = self.shared.bytes.load(Ordering::Relaxed);
-        self.prune_at = if now > total { now + total / 10 } else { total };
     }
 }
 

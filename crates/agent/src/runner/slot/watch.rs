@@ -7,6 +7,7 @@ use crate::lease::BootTime;
 use crate::logs::Tail;
 use crate::process::ProcessId;
 use crate::progress::{self, ProgressReader};
+use crate::rank_file;
 use crate::run_dir::{EndFile, FirstFailure, RankStopCause, Record};
 use crate::runner::finish::Finishing;
 use crate::runner::pids::{PidMap, SlotLabels};
@@ -32,8 +33,8 @@ impl Slot {
         let changed = std::mem::take(&mut self.look);
         let news = changed || !self.watched;
         self.output |= news;
-        if news && !connected {
-            // It is shipped later, and still says when it was written.
+        if news {
+            // What is shipped later still says when it was written, and does not fill the disk.
             self.tails.iter_mut().flatten().for_each(|tail| tail.look(now));
         }
         if let Some(child) = &mut self.child
@@ -67,9 +68,18 @@ impl Slot {
         let last = !self.active();
         let most = if last { progress::LOOK.min(self.hears) } else { progress::LOOK };
         let mut left = most;
-        for progress in &mut self.progress_readers {
+        let ended = matches!(self.phase, Phase::Ended(_));
+        for (rank, progress) in (self.detail.slot.first_rank..).zip(&mut self.progress_readers) {
             if let Err(e) = progress.read(now, last, &mut left) {
                 tracing::warn!(attempt = %self.key, error = %e, "cannot read a report file");
+            }
+            // How far it was read must be on the disk soon: what is before that may be gone.
+            self.dirty |= progress.free();
+            if let Some(note) = progress.take_note().filter(|_| !ended) {
+                let output = self.dir.path(&format!("{rank}.err"));
+                if let Err(e) = rank_file::append_line(&output, note) {
+                    tracing::warn!(attempt = %self.key, error = %e, "cannot note what was not read");
+                }
             }
         }
         if last {
