@@ -36,6 +36,10 @@ const nodeOf = (entity: string) => /^(?:node|gpu|port):([^/]+)/.exec(entity)?.[1
 
 /** How urgent a cause is, in one word: what wakes somebody before how bad it is. */
 function Grade({ of: c }: { of: Cause }) {
+  const { project } = useRights();
+  // What affects no job of a project now is no alarm to it.
+  if (project !== null && c.jobs_affected === 0)
+    return <Word tone="plain">{c.urgency === 'page' ? 'page' : (c.severity ?? c.urgency ?? 'info')}</Word>;
   const quiet = quieted(c);
   if (c.urgency === 'page') return <Word tone={quiet ? 'warn' : 'worst'}>page</Word>;
   if (c.severity) return <State word={c.severity} />;

@@ -4,6 +4,7 @@ import type { FleetMetrics } from '../exec/fleet-metrics';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const {
+  affectsWork,
   ending,
   expectedStart,
   firstCommands,
@@ -168,6 +169,28 @@ test('well is said of the project alone, and a reason is never left out', () => 
   const unknown = serviceOf({ state: 'well', reasons: [] }, 'nlp', undefined);
   expect(unknown.tone).toBe('plain');
   expect(unknown.text).not.toContain('No problem is open');
+});
+
+test('what affects no job of the project is no alarm', () => {
+  const open = (jobs: number[], count = jobs.length) => ({
+    items: jobs.map((jobs_affected) => ({ jobs_affected })),
+    count,
+  });
+  expect(affectsWork(undefined)).toBeUndefined();
+  expect([open([]), open([0, 0]), open([0, 2])].map(affectsWork)).toEqual([false, false, true]);
+  expect(affectsWork(open([0], 300))).toBeUndefined();
+  const reasons = ['the operators of this site were paged'];
+  const site = serviceOf({ state: 'bad', reasons }, 'nlp', 1, false);
+  expect(site).toEqual({
+    tone: 'plain',
+    word: 'no job affected',
+    text: 'No job of nlp is affected now. The operators of this site were paged.',
+  });
+  expect(serviceOf({ state: 'bad', reasons }, 'nlp', 1, true).tone).toBe('bad');
+  const past = serviceOf({ state: 'well', reasons: [] }, 'nlp', 1, false);
+  expect(past).toMatchObject({ tone: 'plain', word: 'no job affected' });
+  expect(past.text).toContain('1 problem is open about jobs of nlp');
+  expect(serviceOf({ state: 'well', reasons: [] }, 'nlp', 0, false).tone).toBe('ok');
 });
 
 test('nodes are counted by their state', () => {
