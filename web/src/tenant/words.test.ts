@@ -9,6 +9,7 @@ const {
   expectedStart,
   firstCommands,
   lastEnded,
+  lostWords,
   nodesWords,
   noQuotaWords,
   ownFirst,
@@ -231,6 +232,21 @@ test('what affects own jobs comes first, then what has ended attempts of them', 
   });
   const [other, own, now] = [cause('a', []), cause('b', ['2081.1']), cause('c', [], 1)];
   expect(ownFirst([other, own, now]).map((c) => c.id)).toEqual(['c', 'b', 'a']);
+});
+
+test('a job that was restarted says how much work that cost', () => {
+  const of = (checkpoint: object | null, spec: object = {}) =>
+    lostWords({ ...(interrupted as object), checkpoint, spec } as never);
+  const saved = of({ attempt: 1, at: '2030-01-01T03:12:00Z' });
+  expect(saved).toBe('lost 24 min of work since its last checkpoint');
+  expect(of(null)).toBe('lost 4 h of work: that attempt wrote no checkpoint');
+  // It had resumed from one of an earlier attempt.
+  expect(of({ attempt: 0, at: '2029-12-31T00:00:00Z' })).toContain('that attempt wrote no checkpoint');
+  // The next attempt saved: which checkpoint it began from is not known any more.
+  expect(of({ attempt: 2, at: '2030-01-01T05:00:00Z' })).toBe('');
+  expect(of({ attempt: 1, at: '2030-01-01T03:36:00Z' })).toBe('');
+  expect(of(null, { tags: { work: 'service' } })).toBe('');
+  expect(lostWords({ past: [], spec: {} } as never)).toBe('');
 });
 
 test('a job that was restarted says how long it ran in all, and why it began again', () => {

@@ -3,7 +3,7 @@ import type { Schemas } from '../api/client';
 import { interruptionLosses, sum } from '../exec/cost';
 import type { FleetMetrics } from '../exec/fleet-metrics';
 import { gpus } from '../manage/quota-words';
-import { count, type Tone } from '../ui/parts';
+import { count, span, type Tone } from '../ui/parts';
 
 type Job = Schemas['Job'];
 
@@ -288,6 +288,24 @@ export function restartWords(j: Pick<Job, 'attempt' | 'past'>): string {
   const last = j.past.at(-1);
   if (!j.attempt || !last) return '';
   return `attempt ${j.attempt.no}, restarted because: ${last.reason || 'no reason was recorded'}`;
+}
+
+/**
+ * How much work the last end of an attempt cost: what came after the checkpoint that the job resumes from. Empty where
+ * nothing is lost, or where it is not known: only the newest checkpoint of a job is.
+ */
+export function lostWords(j: Pick<Job, 'past' | 'checkpoint' | 'spec'>): string {
+  const last = j.past.at(-1);
+  // What a service served counts, however its attempt ended.
+  if (!last?.started_at || last.verdict === 'success' || j.spec.tags?.work === 'service') return '';
+  const saved = j.checkpoint;
+  if (saved && saved.attempt > last.no) return '';
+  const own = saved?.attempt === last.no ? saved.at : null;
+  const lost = Date.parse(last.stopped_at ?? last.ended_at) - Date.parse(own ?? last.started_at);
+  if (lost < 1000) return '';
+  return own
+    ? `lost ${span(lost)} of work since its last checkpoint`
+    : `lost ${span(lost)} of work: that attempt wrote no checkpoint`;
 }
 
 /** When a job would have begun that ran without a pause for as long as all its attempts have. */
