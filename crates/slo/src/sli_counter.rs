@@ -86,15 +86,9 @@ fn stopped_for(a: &Attempt) -> Option<&StopReason> {
 /// The recovery that a job is in. One from what the job did itself or what Muster ended is none: it
 /// says nothing of hardware.
 fn recovery(job: &Job) -> Option<Recovery> {
-    let rec = job.recovery.filter(|r| r.started_at.is_none())?;
-    let stopping = job.attempt.as_ref().filter(|a| a.no == rec.attempt).and_then(stopped_for);
-    let ended = job.past.iter().find(|p| p.no == rec.attempt);
-    let none = match (stopping, ended) {
-        (Some(StopReason::SlotFailed { end, .. }), _) => end.is_by_platform(),
-        (None, Some(p)) => !p.verdict.is_interruption() || p.verdict == Verdict::Platform,
-        _ => false,
-    };
-    (!none).then_some(rec)
+    let rec = job.recovery.filter(|r| r.started_at.is_none() && !r.is_from_platform(job))?;
+    let own = job.past.iter().any(|p| p.no == rec.attempt && !p.verdict.is_interruption());
+    (!own).then_some(rec)
 }
 
 fn pool_of<'a>(facts: &'a dyn Facts, placement: &Placement) -> Option<&'a str> {
