@@ -400,8 +400,9 @@ impl State {
         // One whose back-off is just over is not in the queue yet.
         let queued = self.index.cluster.queue.get(job.id).cloned();
         let w = queued.unwrap_or_else(|| Arc::new(work(job)));
-        // A reserved start says more, unless it cannot be kept.
-        if job.reserved_start.is_some() { reasons.never(&w) } else { reasons.stop(&w) }
+        // A reserved start says more, unless it cannot be kept or has passed: then it is what stops
+        // the job that matters.
+        if job.reserved_ahead(now).is_some() { reasons.never(&w) } else { reasons.stop(&w) }
     }
 
     /// Is anybody being stopped for a job, or told that they will be?

@@ -432,9 +432,7 @@ fn verdict(why: &StopReason) -> Verdict {
             SlotEnd::Failed { exit } if killed(exit) => Verdict::Unknown,
             SlotEnd::Failed { .. } | SlotEnd::Unstartable { .. } => Verdict::Application,
             // A server or an agent was away, or the log was restored: not the hardware.
-            end if end.had_no_server() || end.is_agent_anew() || end.was_restored() => {
-                Verdict::Platform
-            }
+            end if end.is_by_platform() => Verdict::Platform,
             SlotEnd::NodeFault { .. } | SlotEnd::Ok | SlotEnd::Stopped => Verdict::Infrastructure,
         },
     }

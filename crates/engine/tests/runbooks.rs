@@ -349,6 +349,24 @@ fn approvals_are_not_over_because_automation_runs() {
 }
 
 #[test]
+fn a_job_that_ran_waits_since_its_last_attempt_ended() {
+    let mut w = TestSite::new(1, 8);
+    let job = w.run(common::gang(1, 8));
+    let node = w.nodes_of(job)[0].clone();
+    w.pass(Span::hours(3));
+    w.ok(Command::Cordon { node, reason: "x".into() });
+    w.ok(Command::Requeue { job });
+    w.stopped(job);
+    w.pass(Span::mins(5));
+    assert_eq!(w.engine.state().queue().count(), 1);
+    let (state, vars) = (w.engine.state().clone(), BTreeMap::new());
+    let none = |_: &muster_runbook::Observable| None;
+    let plan = rehearse(state, "slo-burn", &vars, &Actor::system(), w.now, &none).unwrap();
+    let saw = &plan.steps[1].saw;
+    assert!(saw.starts_with("queue.oldest_minutes is 5;"), "{plan:?}");
+}
+
+#[test]
 fn every_book_on_the_shelf_can_be_rehearsed() {
     let mut w = TestSite::new(8, 8);
     let job = w.gang(1, 8);

@@ -233,6 +233,9 @@ pub struct Alert {
     /// What is affected, in order (at most 64 are kept).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Entity>,
+    /// Objectives that paged as part of it, by name, also those that do not burn now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<String>,
     /// Conditions in all.
     pub count: u64,
     /// Jobs that run on what is affected, or were interrupted by it and have not resumed.

@@ -84,7 +84,7 @@ looks! {
     FleetFindings "fleet.findings" None, "a number";
     /// Jobs that wait for room.
     QueueLength "queue.length" None, "a number";
-    /// Minutes that the oldest of them has waited.
+    /// Minutes that the oldest of them has waited, since its last attempt where it had one.
     QueueOldest "queue.oldest_minutes" None, "a number";
 }
 

@@ -5,7 +5,7 @@ use muster_model::event::{Event, Record};
 use muster_model::units::{Span, Time};
 use muster_sim::Hosted;
 use muster_sim::demo::{LENGTH, Live, NEW_DRIVER, UpcomingJob, Week, demo_history};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const END: Time = Time(1_900_000_000_000);
 
@@ -127,6 +127,31 @@ fn goes_on(w: &Week, all: &[Record]) {
     }
 }
 
+/// Sweeps save every 20 minutes and stand still for ten seconds: so far apart are their checkpoints
+/// in the log, but for those that were asked for or that a slow node delayed.
+fn saves_at_its_own_times(all: &[Record]) {
+    let every = Span::mins(20);
+    let (mut sweeps, mut last) = (BTreeSet::new(), BTreeMap::new());
+    let (mut exact, mut gaps) = (0, 0);
+    for r in all {
+        match &r.event {
+            Event::JobSubmitted { id, spec, .. } => {
+                if spec.simulate.as_ref().and_then(|w| w.checkpoint) == Some(every) {
+                    sweeps.insert(*id);
+                }
+            }
+            Event::CheckpointDone { job, checkpoint } if sweeps.contains(job) => {
+                if let Some(before) = last.insert((*job, checkpoint.attempt), checkpoint.at) {
+                    gaps += 1;
+                    exact += u32::from(checkpoint.at == before + every + Span::secs(10));
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(exact > 50 && 2 * exact > gaps, "{exact} of {gaps}");
+}
+
 fn ended_well(all: &[Record]) -> usize {
     all.iter().filter(|r| matches!(r.event, Event::JobSucceeded { .. })).count()
 }
@@ -138,6 +163,7 @@ fn two_days_are_the_same_whenever_they_end_and_have_everything_that_a_page_shows
     let w = same_whenever_it_ends(Span::hours(48));
     let all = records(&w);
     has_everything(&w, &all);
+    saves_at_its_own_times(&all);
     goes_on(&w, &all);
     let over = ended_well(&all);
     assert!((200..1500).contains(&over), "{over} jobs ended well");
@@ -155,6 +181,7 @@ fn the_whole_week_is_the_same_whenever_it_ends_and_has_everything_that_a_page_sh
     let w = same_whenever_it_ends(LENGTH);
     let all = records(&w);
     has_everything(&w, &all);
+    saves_at_its_own_times(&all);
     goes_on(&w, &all);
     let over = ended_well(&all);
     assert!((1000..4000).contains(&over), "{over} jobs ended well");

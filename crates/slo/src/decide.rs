@@ -70,7 +70,7 @@ pub fn decide(
     open: &BTreeMap<String, Alert>,
     site: &Site<'_>,
 ) -> Vec<Change> {
-    let found = groups(conditions, site.above);
+    let found = groups(conditions, site.above, open);
     let mut out = Vec::new();
     for g in found.groups.values() {
         let before = open.get(&g.key).filter(|a| is_known(a, now, site.hold));
@@ -121,6 +121,13 @@ pub fn is_known(a: &Alert, now: Time, hold: Span) -> bool {
     a.is_open() || a.gone_since.is_some_and(lately)
 }
 
+/// Is what is so about an objective part of this alert about hardware?
+#[must_use]
+pub fn is_part(c: &Condition, a: &Alert) -> bool {
+    let named = || a.objectives.contains(&c.kind) || a.members.contains(&c.entity);
+    c.topic == Topic::Objective && c.by_hardware && a.topic.is_physical() && a.is_open() && named()
+}
+
 /// Names of what a group's cause affects that its summary has room for.
 const AFFECTED: usize = 3;
 
@@ -161,11 +168,21 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let mut members: BTreeSet<&Entity> = g.all.iter().map(|c| &c.entity).collect();
     members.remove(&g.cause);
     let projects: BTreeSet<_> = g.all.iter().map(|c| &c.project).collect();
-    // Somebody said that they look after a ticket; nobody did about a page.
-    let worse = before.is_some_and(|a| a.urgency < urgency);
+    // Somebody said that they look after a ticket; nobody did about a page. An objective that paged
+    // as part of it before is no other page.
+    let again = |c: &Condition| before.is_some_and(|a| has_paged(a, c));
+    let paged = before.is_some_and(|a| a.urgency < urgency);
+    let worse = paged && heard.iter().any(|c| c.urgency == urgency && !again(c));
     let joined = before.is_some_and(|a| heard.iter().any(|c| is_news(a, c)));
     let acknowledged = before.and_then(|a| a.acknowledged.clone()).filter(|_| !worse && !joined);
     let raised_at = before.map_or(now, |a| a.raised_at);
+    let objectives: BTreeSet<&String> = before
+        .into_iter()
+        .flat_map(|a| &a.objectives)
+        .chain(
+            heard.iter().filter(|c| g.lead.topic != Topic::Objective && pages(c)).map(|c| &c.kind),
+        )
+        .collect();
     // An incident has one beginning, wherever it is shown: what else is in its alert may be older.
     let began = (g.lead.topic == Topic::Incident).then_some(g.lead.since);
     let since_all = g.all.iter().map(|c| c.since).min().unwrap_or(now);
@@ -197,6 +214,7 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
         jobs,
         gpus,
         members: members.into_iter().take(MEMBERS_MAX).cloned().collect(),
+        objectives: objectives.into_iter().cloned().collect(),
         // Of an alert that goes on, the beginning stays when its first condition is over.
         since: began.unwrap_or(before.map_or(since_all, |a| a.since.min(since_all))),
         raised_at,
@@ -214,12 +232,22 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     }
 }
 
-/// Does an objective that wakes somebody join what was about something else? Whoever acknowledged that
-/// did not know of it.
+/// Is it an objective that pages?
+fn pages(c: &Condition) -> bool {
+    c.topic == Topic::Objective && c.urgency == Urgency::Page
+}
+
+/// Did an objective page as part of an alert before?
+fn has_paged(a: &Alert, c: &Condition) -> bool {
+    pages(c) && a.objectives.contains(&c.kind)
+}
+
+/// Does an objective that pages join what was about something else? Whoever acknowledged that did
+/// not know of it. One that burns again by the same cause was known.
 fn is_news(a: &Alert, c: &Condition) -> bool {
-    let named = a.cause == c.entity || a.members.contains(&c.entity);
+    let named = a.cause == c.entity || a.members.contains(&c.entity) || has_paged(a, c);
     let whole = a.members.len() < MEMBERS_MAX;
-    c.topic == Topic::Objective && c.urgency == Urgency::Page && whole && !named
+    pages(c) && whole && !named
 }
 
 /// The first silence by name that keeps a condition quiet.

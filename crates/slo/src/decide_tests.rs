@@ -322,6 +322,32 @@ fn an_objective_that_joins_an_acknowledged_page_is_heard() {
 }
 
 #[test]
+fn an_objective_that_burns_again_by_what_paged_already_pages_nobody_anew() {
+    let mut w = AlertFixture::new();
+    let page = finding(1, "node:n1-1", Urgency::Page);
+    let ticket = finding(1, "node:n1-1", Urgency::Ticket);
+    let mut slo = condition("objective:a", Topic::Objective, "jobs", "site", Urgency::Page);
+    (slo.by_hardware, slo.since) = (true, at(60));
+    w.see(at(30), std::slice::from_ref(&page));
+    // A remediation is under way. The page is still the one about the hardware.
+    w.see(at(60), &[ticket.clone(), slo.clone()]);
+    assert_eq!((w.open.len(), w.pages()), (1, 1), "{:#?}", w.open);
+    assert_eq!(w.open["node:n1-1"].objectives, ["jobs"]);
+    assert!(is_part(&slo, &w.open["node:n1-1"]));
+    let own = Condition { by_hardware: false, ..slo.clone() };
+    assert!(!is_part(&own, &w.open["node:n1-1"]) && !is_part(&page, &w.open["node:n1-1"]));
+    let a = w.open.get_mut("node:n1-1").unwrap();
+    a.acknowledged = Some(Acknowledgement { by: "ann".into(), at: at(70), note: String::new() });
+    a.state = AlertState::Acknowledged;
+    w.see(at(600), std::slice::from_ref(&ticket));
+    assert_eq!((w.open.len(), w.pages()), (1, 0));
+    // It burns again, as the repair lasts: whoever acknowledged the page knew of it.
+    slo.since = at(900);
+    w.see(at(900), &[ticket, slo]);
+    assert_eq!((w.open.len(), w.open["node:n1-1"].state), (1, AlertState::Acknowledged));
+}
+
+#[test]
 fn an_answer_stops_passing_on_until_it_becomes_worse() {
     let mut w = AlertFixture::new();
     let text = r#"{"receivers":[{"name":"a","by":{"webhook":{"url":"http://a"}}},{"name":"b","by":{"webhook":{"url":"http://b"}}}],

@@ -1,7 +1,7 @@
 //! Which conditions are one trouble: parts of an incident, things on one node or of one job, and
 //! what is explained by what stands above it.
 
-use muster_model::alert::{Condition, Topic, Urgency};
+use muster_model::alert::{Alert, Condition, Topic, Urgency};
 use muster_model::entity::Entity;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,16 +37,15 @@ pub(crate) struct Groups<'a> {
 impl Groups<'_> {
     /// Objectives that burn because of hardware are part of the page about it, as long as there is
     /// one such page only: of several nobody knows which it was.
-    fn take_in_what_hardware_burns(&mut self) {
-        let page = |g: &&Group<'_>| {
-            g.lead.topic.is_physical() && g.lead.job.is_none() && urgency(&g.all) == Urgency::Page
-        };
-        let mut pages = self.groups.values().filter(page);
-        let (Some(one), None) = (pages.next(), pages.next()) else { return };
-        let (into, since) = (one.key.clone(), one.lead.since);
-        let burns = |g: &&Group<'_>| g.lead.by_hardware && g.lead.since >= since;
-        let keys: Vec<String> = self.groups.values().filter(burns).map(|g| g.key.clone()).collect();
-        for key in keys {
+    fn take_in_what_hardware_burns(&mut self, open: &BTreeMap<String, Alert>) {
+        let burning = self.groups.values().filter(|g| g.lead.by_hardware);
+        let moves: Vec<(String, String)> = burning
+            .filter_map(|g| {
+                let into = self.page_about_hardware(&g.lead.kind, open)?;
+                (g.lead.since >= into.lead.since).then(|| (g.key.clone(), into.key.clone()))
+            })
+            .collect();
+        for (key, into) in moves {
             let Some(g) = self.groups.remove(&key) else { continue };
             if let Some(to) = self.groups.get_mut(&into) {
                 to.all.extend(g.all);
@@ -54,6 +53,34 @@ impl Groups<'_> {
                 self.merged.insert(key, into.clone());
             }
         }
+    }
+}
+
+impl<'a> Groups<'a> {
+    /// The one page about hardware that an objective may burn because of. Where no condition pages
+    /// now, a remediation may be under way: then it is the alert that is still a page, or the one
+    /// that the objective paged with before.
+    fn page_about_hardware(
+        &self,
+        objective: &str,
+        open: &BTreeMap<String, Alert>,
+    ) -> Option<&Group<'a>> {
+        let alert = |g: &Group<'_>| open.get(&g.key).filter(|a| a.is_open());
+        let pages = |g: &Group<'_>| urgency(&g.all) == Urgency::Page;
+        let still = |g: &Group<'_>| alert(g).is_some_and(|a| a.urgency == Urgency::Page);
+        let before =
+            |g: &Group<'_>| alert(g).is_some_and(|a| a.objectives.iter().any(|o| o == objective));
+        let ranks: [&dyn Fn(&Group<'_>) -> bool; 3] = [&pages, &still, &before];
+        for fits in ranks {
+            let mut all = self
+                .groups
+                .values()
+                .filter(|g| g.lead.topic.is_physical() && g.lead.job.is_none() && fits(g));
+            if let Some(one) = all.next() {
+                return Some(one).filter(|_| all.next().is_none());
+            }
+        }
+        None
     }
 }
 
@@ -150,7 +177,12 @@ impl<'a> Group<'a> {
 }
 
 /// Puts together what has one cause. The order in which conditions are told does not matter.
-pub(crate) fn groups<'a>(conditions: &'a [Condition], above: &ParentsOf<'_>) -> Groups<'a> {
+/// `open` has the alerts that are known, by group.
+pub(crate) fn groups<'a>(
+    conditions: &'a [Condition],
+    above: &ParentsOf<'_>,
+    open: &BTreeMap<String, Alert>,
+) -> Groups<'a> {
     // The same one told twice: the worse one counts.
     let mut all: BTreeMap<&str, &Condition> = BTreeMap::new();
     for c in conditions {
@@ -196,7 +228,7 @@ pub(crate) fn groups<'a>(conditions: &'a [Condition], above: &ParentsOf<'_>) -> 
             }
         }
     }
-    out.take_in_what_hardware_burns();
+    out.take_in_what_hardware_burns(open);
     // Where something has a group of its own, it did not go into another.
     let groups = &out.groups;
     let merged = std::mem::take(&mut out.merged);

@@ -9,7 +9,7 @@ use crate::fleet::Fleet;
 use crate::ledger::{Count, Ledger, SERIES_MAX, Series};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Attempt, Job, JobState, Verdict};
+use muster_model::job::{Attempt, Job, JobState, Recovery, StopReason, Verdict};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::Placement;
@@ -70,6 +70,25 @@ fn lost_to(verdict: Verdict) -> Cause {
         Verdict::Scheduler => Cause::Scheduler,
         Verdict::Unknown => Cause::Unknown,
     }
+}
+
+/// Did simulated work end only because its site did, so that it starts again with it? Simulated work
+/// lives in the process of its nodes: that nothing outlives it is no failure.
+fn ended_with_site(job: &Job, why: Option<&StopReason>) -> bool {
+    job.spec.simulate.is_some()
+        && matches!(why, Some(StopReason::SlotFailed { end, .. }) if end.is_agent_anew())
+}
+
+fn stopped_for(a: &Attempt) -> Option<&StopReason> {
+    a.stop.as_ref().map(|s| &s.reason)
+}
+
+/// The recovery that a job is in. One from what the job did itself or what Muster ended is none: it
+/// says nothing of hardware.
+fn recovery(job: &Job) -> Option<Recovery> {
+    let rec = job.recovery.filter(|r| r.started_at.is_none() && !r.is_from_platform(job))?;
+    let own = job.past.iter().any(|p| p.no == rec.attempt && !p.verdict.is_interruption());
+    (!own).then_some(rec)
 }
 
 fn pool_of<'a>(facts: &'a dyn Facts, placement: &Placement) -> Option<&'a str> {
@@ -195,7 +214,7 @@ impl SliCounter {
             {
                 note_wait(&mut out, &self.watch, job, None, (from, now), false);
             }
-            if let Some(rec) = job.recovery.filter(|rec| rec.started_at.is_none()) {
+            if let Some(rec) = recovery(job) {
                 let span = (rec.counts_from(), job.held_since().unwrap_or(now));
                 note_time(&mut out, &self.watch, job, pool, span, false, RECOVERY);
             }
@@ -246,8 +265,7 @@ impl SliCounter {
         let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt) else { return };
         let pool = pool_of(facts, &a.placement);
         note_time(&mut self.ledger, &self.watch, job, pool, (a.placed_at, at), true, START);
-        let back = job.recovery.filter(|r| r.started_at.is_none() && r.attempt < key.attempt);
-        if let Some(r) = back {
+        if let Some(r) = recovery(job).filter(|r| r.attempt < key.attempt) {
             let span = (r.counts_from(), at);
             note_time(&mut self.ledger, &self.watch, job, pool, span, true, RECOVERY);
         }
@@ -257,7 +275,7 @@ impl SliCounter {
         let Some(job) = facts.job(key.job) else { return };
         let Some(a) = job.attempt.as_ref().filter(|a| a.no == key.attempt) else { return };
         let pool = pool_of(facts, &a.placement);
-        if key.attempt == 1 {
+        if key.attempt == 1 && !ended_with_site(job, stopped_for(a)) {
             self.success(job, pool, true, verdict, at);
         }
         // What it held it held until its last rank ended, however late its end was settled.
@@ -270,7 +288,9 @@ impl SliCounter {
         let Some(job) = facts.job(id) else { return };
         let pool = job.past.last().and_then(|p| p.nodes.first());
         let pool = pool.and_then(|n| facts.node(n)).map(Node::pool);
-        if let Some(verdict) = verdict {
+        let with_site =
+            job.past.last().is_some_and(|p| ended_with_site(job, p.stopped_for.as_ref()));
+        if let Some(verdict) = verdict.filter(|_| !with_site) {
             self.success(job, pool, false, verdict, at);
         }
         // What it waited for did not come in time, if its time was up before it went.
@@ -279,7 +299,7 @@ impl SliCounter {
         {
             note_wait(&mut self.ledger, &self.watch, job, None, (from, at), false);
         }
-        if let Some(rec) = job.recovery.filter(|r| r.started_at.is_none()) {
+        if let Some(rec) = recovery(job) {
             let span = (rec.counts_from(), job.held_since().unwrap_or(at));
             note_time(&mut self.ledger, &self.watch, job, pool, span, false, RECOVERY);
         }
@@ -304,6 +324,9 @@ impl SliCounter {
     fn attributed(&mut self, key: AttemptKey, verdict: Verdict, told: Time, facts: &dyn Facts) {
         let Some(job) = facts.job(key.job) else { return };
         let Some(past) = job.past.iter().find(|p| p.no == key.attempt) else { return };
+        if ended_with_site(job, past.stopped_for.as_ref()) {
+            return;
+        }
         let pool = past.nodes.first().and_then(|n| facts.node(n)).map(Node::pool);
         let last = job.past.last().is_some_and(|p| p.no == key.attempt);
         for s in self.watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {
@@ -398,7 +421,8 @@ fn work(
 ) {
     let began = a.started_at.unwrap_or(to).min(to);
     let saved = job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at);
-    let lost = lost_to(verdict);
+    // What is lost only because its site ended counts neither way.
+    let lost = (!ended_with_site(job, stopped_for(a))).then(|| lost_to(verdict));
     let kept = if all_work_counts(Some(verdict), job.spec.is_service()) {
         // What comes after the order to stop is no work.
         a.stop.as_ref().map_or(to, |s| s.at).clamp(began, to)
@@ -412,11 +436,14 @@ fn work(
             Sli::Goodput => {
                 ledger.spread((a.placed_at, began), s, held, Err(Cause::Starting));
                 ledger.spread((began, kept), s, held, Ok(()));
-                ledger.spread((kept, to), s, held, Err(lost));
+                if let Some(lost) = lost {
+                    ledger.spread((kept, to), s, held, Err(lost));
+                }
             }
             Sli::Interruptions { cost } => {
                 ledger.spread((began, to), s, 1, Ok(()));
-                if verdict.is_interruption() && a.started_at.is_some() {
+                let interrupted = verdict.is_interruption() && a.started_at.is_some();
+                if let Some(lost) = lost.filter(|_| interrupted) {
                     ledger.note(to, s, Count::bad_ones(cost.0), Some(lost));
                 }
             }

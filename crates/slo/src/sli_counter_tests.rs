@@ -3,8 +3,9 @@ use crate::budget::{Counts, burn, sli};
 use crate::ledger::TimeRange;
 use crate::ratio::Ratio;
 use muster_model::ids::Seq;
-use muster_model::job::{PastAttempt, Recovery};
+use muster_model::job::{PastAttempt, SlotEnd, Stop};
 use muster_model::node::{NodeRole, Stage};
+use muster_model::spec::{JobSpec, Simulate};
 
 const T0: i64 = 1_000_000 * 3_600_000;
 
@@ -378,6 +379,68 @@ fn the_way_back_counts_from_the_fault_on() {
     w.jobs.get_mut(&JobId(1)).unwrap().recovery = None;
     late.before(&record(602, Event::AttemptStarted { key: key(1, 2), deadline: None }), &w);
     assert_eq!(count(&late, &s[0], 700), (0, 1));
+}
+
+/// Counts of recovery, interruptions, first attempts and goodput. An attempt of eight GPUs ran for an
+/// hour, saved after half of it, ended like this and starts again an hour later.
+fn counts_of_end(simulated: bool, end: SlotEnd, verdict: Verdict) -> [(u64, u64); 4] {
+    let slis = [
+        r#"{"recovery":{"under":"10m"}}"#,
+        r#"{"interruptions":{"cost":"15m"}}"#,
+        r#"{"job_success":{"attribution":"platform","first":true}}"#,
+        r#""goodput""#,
+    ];
+    let (mut b, s) = book(&slis.map(|sli| (sli, "{}")));
+    let mut w = CounterFixture::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let mut j = job(1, "red", 0);
+    if simulated {
+        let simulate = Some(Simulate { run: Span::hours(9), ..Simulate::default() });
+        j.spec = JobSpec { simulate, ..(*j.spec).clone() }.into();
+    }
+    let saved = format!(r#"{{"attempt":1,"at":{}}}"#, at(1800).0);
+    j.checkpoint = serde_json::from_str(&saved).unwrap();
+    let reason = StopReason::SlotFailed { node: name("n1"), end };
+    let stop = Stop { reason: reason.clone(), at: at(3600), grace: Span(0), fence_until: None };
+    j.attempt = Some(Attempt { stop: Some(stop), ..attempt(1, &["n1"], 0, Some(0)) });
+    j.attempts = 1;
+    j.recovery = Some(Recovery {
+        attempt: 1,
+        finding: None,
+        fault_at: at(3600),
+        found_at: at(3600),
+        decided_at: at(3600),
+        drained_at: None,
+        placed_at: None,
+        started_at: None,
+        working_at: None,
+        held: None,
+    });
+    w.jobs.insert(JobId(1), j);
+    b.before(&record(3600, ended(1, 1, verdict)), &w);
+    let j = w.jobs.get_mut(&JobId(1)).unwrap();
+    j.past = vec![PastAttempt { stopped_for: Some(reason), ..past(1, verdict, 3600) }];
+    j.attempt = Some(attempt(2, &["n1"], 7200, None));
+    // What is late counts before it is over, and once.
+    let late = b.tail(at(7200), &w).count(&s[0], TimeRange::Last(Span::hours(24)), at(7200));
+    b.before(&record(7210, Event::AttemptStarted { key: key(1, 2), deadline: None }), &w);
+    assert_eq!(count(&b, &s[0], 7300), (late.good, late.total));
+    [0, 1, 2, 3].map(|i| count(&b, &s[i], 7300))
+}
+
+#[test]
+fn what_muster_ended_is_no_recovery_and_simulated_work_that_starts_again_uses_no_budget() {
+    let (half, hour, cost) = (1_800_000, 3_600_000, 900_000);
+    let broken = counts_of_end(false, SlotEnd::fault("no cgroup"), Verdict::Infrastructure);
+    assert_eq!(broken, [(0, 1), (hour, hour + cost), (0, 1), (8 * half, 8 * hour)]);
+    // Muster failed the job, and no hardware did.
+    let own = counts_of_end(false, SlotEnd::agent_anew(), Verdict::Platform);
+    assert_eq!(own, [(0, 0), (hour, hour + cost), (0, 1), (8 * half, 8 * hour)]);
+    // Simulated work ends with the process of its nodes, whatever it is called.
+    let simulated = counts_of_end(true, SlotEnd::agent_anew(), Verdict::Platform);
+    assert_eq!(simulated, [(0, 0), (hour, hour), (0, 0), (8 * half, 8 * half)]);
+    let broken = counts_of_end(true, SlotEnd::fault("no cgroup"), Verdict::Infrastructure);
+    assert_eq!(broken, [(0, 1), (hour, hour + cost), (0, 1), (8 * half, 8 * hour)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@ import { beforeEach, expect, test, vi } from 'vitest';
 
 const fetched = vi.fn();
 vi.stubGlobal('fetch', fetched);
-const { session } = await import('./client');
+const { refused, session, stream } = await import('./client');
 
 const answer = (status: number, body: object = {}) =>
   new Response(status === 204 ? null : JSON.stringify(body), { status });
@@ -54,4 +54,20 @@ test('the first reason for the end of a session is the one that is shown', async
   session.leave('this token has expired');
   session.leave('another request');
   expect(session.refusal()).toBe('this token has expired');
+});
+
+test('an answer without a sentence of the server is given one', async () => {
+  const of = async (status: number, body: string) => (await refused(new Response(body, { status }))).message;
+  expect(await of(502, '<html>Bad Gateway</html>')).toBe(
+    'the server behind the proxy cannot be reached; try again in a moment (HTTP 502)',
+  );
+  expect(await of(418, '')).toBe('the server refused the request (HTTP 418)');
+  expect(await of(599, '')).toBe('the server could not answer (HTTP 599)');
+  expect(await of(429, '{"error":{"code":"rate_limited"}}')).toContain('too many requests');
+  expect(await of(409, JSON.stringify(error('it was changed')))).toBe('it was changed');
+  fetched.mockRejectedValueOnce(new TypeError('Failed to fetch'));
+  await expect(stream('/v1/events', {})).rejects.toThrow('the server cannot be reached');
+  const gaveUp = new DOMException('it was stopped', 'AbortError');
+  fetched.mockRejectedValueOnce(gaveUp);
+  await expect(stream('/v1/events', {})).rejects.toBe(gaveUp);
 });

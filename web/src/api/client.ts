@@ -101,15 +101,38 @@ export class ApiError extends Error {
   }
 }
 
+/** What an answer means that has no sentence of the server: a proxy sent it, or the server failed. */
+const ANSWERS: Record<number, string> = {
+  401: 'nobody is logged in, or the session is over',
+  403: 'this token may not do that',
+  404: 'the server has nothing at this address',
+  408: 'the request took too long; try again',
+  409: 'somebody else changed it meanwhile; read it again',
+  413: 'what was sent is too large',
+  429: 'there were too many requests; try again in a moment',
+  500: 'the server failed; its log says why',
+  502: 'the server behind the proxy cannot be reached; try again in a moment',
+  503: 'the server cannot answer now; try again in a moment',
+  504: 'the server behind the proxy did not answer in time; try again in a moment',
+};
+
+/** A status without a sentence, in words. */
+export function statusWords(status: number): string {
+  const other = status >= 500 ? 'the server could not answer' : 'the server refused the request';
+  return `${ANSWERS[status] ?? other} (HTTP ${status})`;
+}
+
+const away = () => new ApiError(0, 'unreachable', 'the server cannot be reached', 'is it running?');
+
 export async function refused(response: Response): Promise<ApiError> {
   const body = await response
     .clone()
     .json()
     .catch(() => null);
   const e = body?.error;
-  return e
+  return e?.message
     ? new ApiError(response.status, e.code, e.message, e.hint, e.field)
-    : new ApiError(response.status, 'http', `the server answered with status ${response.status}`, null);
+    : new ApiError(response.status, 'http', statusWords(response.status), null);
 }
 
 const auth: Middleware = {
@@ -123,9 +146,7 @@ const auth: Middleware = {
     if (response.status === 401) session.leave(error.message);
     throw error;
   },
-  onError() {
-    return new ApiError(0, 'unreachable', 'the server cannot be reached', 'is it running?');
-  },
+  onError: away,
 };
 
 export const api = createClient<paths>({ baseUrl: '/' });
@@ -147,7 +168,10 @@ export function once(): { 'Idempotency-Key': string } {
 export async function stream(path: string, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   for (const [name, value] of Object.entries(OWN)) headers.set(name, value);
-  const response = await fetch(path, { ...init, headers, cache: 'no-store' });
+  const response = await fetch(path, { ...init, headers, cache: 'no-store' }).catch((e: Error) => {
+    // Whoever gave up knows; anything else is no sentence.
+    throw e.name === 'AbortError' ? e : away();
+  });
   if (response.ok && response.body) return response;
   const error = await refused(response);
   if (response.status === 401) session.leave(error.message);

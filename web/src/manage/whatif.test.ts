@@ -91,7 +91,7 @@ test('a difference says which way it goes, and whether that is better', () => {
   expect(of('wait_p95_s', 'seconds', 30)).toEqual(['+30 s, worse', false]);
   expect(of('goodput', 'share', 0.013)).toEqual(['+1.3 points, better', true]);
   expect(of('gpu_allocation_ratio', 'share', -0.1)).toEqual(['−10.0 points', null]);
-  expect(of('interruptions', 'count', 0.4, false)).toEqual(['+0.4, not certain', null]);
+  expect(of('interruptions', 'count', 0.4, false)).toEqual(['no certain difference (+0.4)', null]);
   expect(of('goodput', 'share', 0.0001, false)).toEqual(['same', null]);
 });
 

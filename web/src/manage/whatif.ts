@@ -164,7 +164,7 @@ export function difference(f: Figure): { text: string; good: boolean | null } {
   if (f.base.at_least || f.changed.at_least) return { text: 'over in one only', good: null };
   const by = signed(f.change.mean, f.unit);
   if (!/[1-9]/.test(by)) return { text: 'same', good: null };
-  if (!f.certain) return { text: `${by}, not certain`, good: null };
+  if (!f.certain) return { text: `no certain difference (${by})`, good: null };
   const better = NAMES[f.name]?.better ?? null;
   if (better === null) return { text: by, good: null };
   const good = f.change.mean > 0 === (better === 'more');

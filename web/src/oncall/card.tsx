@@ -10,6 +10,7 @@ import {
   type Cause,
   endedWords,
   informs,
+  pageWords,
   type Pending,
   pendingOf,
   primary,
@@ -36,10 +37,14 @@ const nodeOf = (entity: string) => /^(?:node|gpu|port):([^/]+)/.exec(entity)?.[1
 
 /** How urgent a cause is, in one word: what wakes somebody before how bad it is. */
 function Grade({ of: c }: { of: Cause }) {
-  const quiet = quieted(c);
-  if (c.urgency === 'page') return <Word tone={quiet ? 'warn' : 'worst'}>page</Word>;
+  const { project } = useRights();
+  const page = c.urgency === 'page' ? pageWords(c) : null;
+  // What affects no job of a project now is no alarm to it.
+  if (project !== null && c.jobs_affected === 0)
+    return <Word tone="plain">{page?.word ?? c.severity ?? c.urgency ?? 'info'}</Word>;
+  if (page) return <Word tone={page.paging ? 'worst' : 'warn'}>{page.word}</Word>;
   if (c.severity) return <State word={c.severity} />;
-  const tone: Tone = quiet ? 'plain' : 'warn';
+  const tone: Tone = quieted(c) ? 'plain' : 'warn';
   return <Word tone={tone}>{c.urgency ?? 'info'}</Word>;
 }
 

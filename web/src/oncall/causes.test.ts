@@ -8,6 +8,7 @@ const {
   counts,
   newPages,
   OWN_LENGTH,
+  pageWords,
   pendingOf,
   informs,
   primary,
@@ -106,6 +107,22 @@ test('the strip counts each job once, and says where it cannot know', () => {
   expect(counts(causes)).toEqual({ paging: 1, pending: 2, delayed: 0, incidents: 1, jobs: 2, about: false });
   const many = [cause({ jobs: [job('1')], jobs_affected: 70 })];
   expect(counts(many)).toMatchObject({ jobs: 70, about: true });
+});
+
+test('a card is called a page where the strip counts it, and says why where not', () => {
+  const of = (...alerts: Alert[]) => {
+    const one = cause({ alerts });
+    expect(counts([one]).paging > 0).toBe(pageWords(one).paging);
+    return pageWords(one).word;
+  };
+  const known = alert('a', { acknowledged: { by: 'user:ann' } });
+  const silenced = alert('b', { silenced: 's' });
+  expect(of(alert('a'))).toBe('page');
+  expect(of(known, alert('b'))).toBe('page');
+  expect(of(known)).toBe('page, acknowledged');
+  expect(of(silenced)).toBe('page, silenced');
+  // A ticket that nobody has acknowledged makes no page of it.
+  expect(of(known, alert('c', { urgency: 'ticket' }))).toBe('page, acknowledged');
 });
 
 test('what is delayed is not counted as what somebody has to approve', () => {

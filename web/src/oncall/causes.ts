@@ -43,6 +43,16 @@ export function pages(a: Pick<Alert, 'urgency' | 'silenced' | 'acknowledged'>): 
   return a.urgency === 'page' && !a.silenced && !a.acknowledged;
 }
 
+/**
+ * What a cause that has a page is called. `paging`: the strip counts it. A page that is acknowledged or silenced says so,
+ * whatever else is open about the cause.
+ */
+export function pageWords(c: Pick<Cause, 'alerts'>): { word: string; paging: boolean } {
+  const all = c.alerts.filter((a) => a.urgency === 'page');
+  if (all.length === 0 || all.some(pages)) return { word: 'page', paging: true };
+  return { word: all.every((a) => a.silenced) ? 'page, silenced' : 'page, acknowledged', paging: false };
+}
+
 /** The one thing to do next about a cause. */
 export type Primary =
   | { does: 'approve' }

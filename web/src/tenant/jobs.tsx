@@ -7,7 +7,7 @@ import { whereOrWhy } from '../pages/jobs';
 import { Ago, Since, State, tidy, Word } from '../ui/parts';
 import { BASIS_TEXT, startLead } from '../words';
 import { workExplain } from './queries';
-import { ending, expectedStart, ranSince, restartWords } from './words';
+import { ending, expectedStart, lostWords, ranSince, restartWords } from './words';
 
 type Job = Schemas['Job'];
 
@@ -47,7 +47,7 @@ export function RunningJob({ job: j }: { job: Job }) {
       <p className="dim">{tidy(whereOrWhy(j))}</p>
       {j.past.length > 0 && (
         <p>
-          {tidy(restartWords(j))}
+          {tidy([restartWords(j), lostWords(j)].filter(Boolean).join('; '))}
           {since && (
             <span className="dim">
               {' '}
@@ -82,6 +82,7 @@ export function WaitingJob({ job: j, submits }: { job: Job; submits: boolean }) 
         </span>
       </h3>
       <p>{tidy(e?.summary ?? j.waiting ?? j.reason ?? '')}</p>
+      {lostWords(j) && <p className="dim">Its last attempt {lostWords(j)}.</p>}
       {start ? (
         <p>
           {startLead(Boolean(start.from), start.reserved)}

@@ -217,6 +217,9 @@ test('the status is that of the project, and is not called well when nobody answ
   const hidden = show(StatusPage, tenant, [[['causes'], { items: [open], count: 1 }]]);
   expect(hidden).toContain('A node failed its test');
   expect(hidden).not.toContain('No remediation');
+  // It affects none of its jobs.
+  expect(hidden).toContain('<span class="word plain">critical</span>');
+  expect(hidden).toContain('no job affected');
   connection.standing = 'away';
   const away = show(StatusPage, tenant);
   const line = show(WorkPage, tenant, lists('ann', [], [], []));

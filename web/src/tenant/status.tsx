@@ -24,7 +24,7 @@ import {
 } from '../ui/parts';
 import { ForTenant } from './for-tenant';
 import { EVERY } from './queries';
-import { nodesWords, ownFirst, planned, serviceOf } from './words';
+import { affectsWork, nodesWords, ownFirst, planned, serviceOf } from './words';
 
 /**
  * How the site does, as far as this token is shown it; `stale`: why what is known may not hold any more. A page about
@@ -49,7 +49,7 @@ export function ServiceLine({ project }: { project: string }) {
   const { query, open, stale } = useService();
   if (!query.data)
     return query.isError ? <Problem error={query.error} again={() => void query.refetch()} /> : null;
-  const { tone, word, text } = serviceOf(query.data, project, open.data?.count);
+  const { tone, word, text } = serviceOf(query.data, project, open.data?.count, affectsWork(open.data));
   return (
     <p className="service" role="status">
       <Word tone={stale ? 'plain' : tone}>{stale ? 'status not known' : word}</Word>:{' '}
@@ -89,7 +89,8 @@ function Status({ project }: { project: string }) {
           <Panel title="Now" weight="primary">
             <Loaded query={query}>
               {(h) => {
-                const { tone, word, text } = serviceOf(h, project, open.data?.count);
+                const affected = affectsWork(open.data);
+                const { tone, word, text } = serviceOf(h, project, open.data?.count, affected);
                 return (
                   <div className="body">
                     <p>

@@ -4,10 +4,12 @@ import type { FleetMetrics } from '../exec/fleet-metrics';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const {
+  affectsWork,
   ending,
   expectedStart,
   firstCommands,
   lastEnded,
+  lostWords,
   nodesWords,
   noQuotaWords,
   ownFirst,
@@ -170,6 +172,28 @@ test('well is said of the project alone, and a reason is never left out', () => 
   expect(unknown.text).not.toContain('No problem is open');
 });
 
+test('what affects no job of the project is no alarm', () => {
+  const open = (jobs: number[], count = jobs.length) => ({
+    items: jobs.map((jobs_affected) => ({ jobs_affected })),
+    count,
+  });
+  expect(affectsWork(undefined)).toBeUndefined();
+  expect([open([]), open([0, 0]), open([0, 2])].map(affectsWork)).toEqual([false, false, true]);
+  expect(affectsWork(open([0], 300))).toBeUndefined();
+  const reasons = ['the operators of this site were paged'];
+  const site = serviceOf({ state: 'bad', reasons }, 'nlp', 1, false);
+  expect(site).toEqual({
+    tone: 'plain',
+    word: 'no job affected',
+    text: 'No job of nlp is affected now. The operators of this site were paged.',
+  });
+  expect(serviceOf({ state: 'bad', reasons }, 'nlp', 1, true).tone).toBe('bad');
+  const past = serviceOf({ state: 'well', reasons: [] }, 'nlp', 1, false);
+  expect(past).toMatchObject({ tone: 'plain', word: 'no job affected' });
+  expect(past.text).toContain('1 problem is open about jobs of nlp');
+  expect(serviceOf({ state: 'well', reasons: [] }, 'nlp', 0, false).tone).toBe('ok');
+});
+
 test('nodes are counted by their state', () => {
   expect(nodesWords({ ready: 14, drained: 2 })).toBe('14 of 16 ready; 2 drained');
   expect(nodesWords({ ready: 3 })).toBe('3 of 3 ready');
@@ -208,6 +232,21 @@ test('what affects own jobs comes first, then what has ended attempts of them', 
   });
   const [other, own, now] = [cause('a', []), cause('b', ['2081.1']), cause('c', [], 1)];
   expect(ownFirst([other, own, now]).map((c) => c.id)).toEqual(['c', 'b', 'a']);
+});
+
+test('a job that was restarted says how much work that cost', () => {
+  const of = (checkpoint: object | null, spec: object = {}) =>
+    lostWords({ ...(interrupted as object), checkpoint, spec } as never);
+  const saved = of({ attempt: 1, at: '2030-01-01T03:12:00Z' });
+  expect(saved).toBe('lost 24 min of work since its last checkpoint');
+  expect(of(null)).toBe('lost 4 h of work: that attempt wrote no checkpoint');
+  // It had resumed from one of an earlier attempt.
+  expect(of({ attempt: 0, at: '2029-12-31T00:00:00Z' })).toContain('that attempt wrote no checkpoint');
+  // The next attempt saved: which checkpoint it began from is not known any more.
+  expect(of({ attempt: 2, at: '2030-01-01T05:00:00Z' })).toBe('');
+  expect(of({ attempt: 1, at: '2030-01-01T03:36:00Z' })).toBe('');
+  expect(of(null, { tags: { work: 'service' } })).toBe('');
+  expect(lostWords({ past: [], spec: {} } as never)).toBe('');
 });
 
 test('a job that was restarted says how long it ran in all, and why it began again', () => {

@@ -3,7 +3,7 @@ import type { Schemas } from '../api/client';
 import { interruptionLosses, sum } from '../exec/cost';
 import type { FleetMetrics } from '../exec/fleet-metrics';
 import { gpus } from '../manage/quota-words';
-import { count, type Tone } from '../ui/parts';
+import { count, span, type Tone } from '../ui/parts';
 
 type Job = Schemas['Job'];
 
@@ -215,37 +215,52 @@ export interface Service {
   text: string;
 }
 
+type Causes = { items: readonly Pick<Schemas['OpenCause'], 'jobs_affected'>[]; count: number };
+
+/** Whether anything that is open affects a job of the project now; undefined while that is not known. */
+export function affectsWork(open: Causes | undefined): boolean | undefined {
+  if (!open) return undefined;
+  if (open.items.some((c) => c.jobs_affected > 0)) return true;
+  return open.items.length < open.count ? undefined : false;
+}
+
 /**
  * `well` is said of what this token is shown, and never of the whole site. `open`: problems that are open about jobs of
- * the project, tickets too, which the state does not count; undefined while that is not known.
+ * the project, tickets too, which the state does not count; undefined while that is not known. `affected`: whether one of
+ * them affects a job now: what affects none is no alarm to the project.
  */
 export function serviceOf(
   h: Pick<Schemas['HealthSummary'], 'state' | 'reasons'>,
   project: string,
   open: number | undefined,
+  affected?: boolean,
 ): Service {
+  const calm = { tone: 'plain', word: 'no job affected' } as const;
+  const none = `No job of ${project} is affected now.`;
   if (h.state === 'well' && open === undefined)
     return {
       tone: 'plain',
       word: 'status not known',
       text: `No page to the operators of this site is open; whether a problem is open about jobs of ${project} is not known yet.`,
     };
-  if (h.state === 'well' && open !== undefined && open > 0)
-    return {
-      tone: 'warn',
-      word: 'attention',
-      text: `${count(open, 'problem is', 'problems are')} open about jobs of ${project}.`,
-    };
+  if (h.state === 'well' && open !== undefined && open > 0) {
+    const text = `${count(open, 'problem is', 'problems are')} open about jobs of ${project}.`;
+    return affected === false
+      ? { ...calm, text: `${none} ${text}` }
+      : { tone: 'warn', word: 'attention', text };
+  }
   if (h.state === 'well')
     return {
       tone: 'ok',
       word: 'no known problem',
       text: `No problem is open about jobs of ${project}, and no page to the operators of this site is open.`,
     };
+  const text = h.reasons.length > 0 ? capital(`${h.reasons.join('; ')}.`) : 'The server gives no reason.';
+  if (affected === false) return { ...calm, text: `${none} ${text}` };
   return {
     tone: h.state === 'bad' ? 'bad' : 'warn',
     word: h.state === 'bad' ? 'problem' : 'attention',
-    text: h.reasons.length > 0 ? capital(`${h.reasons.join('; ')}.`) : 'The server gives no reason.',
+    text,
   };
 }
 
@@ -273,6 +288,24 @@ export function restartWords(j: Pick<Job, 'attempt' | 'past'>): string {
   const last = j.past.at(-1);
   if (!j.attempt || !last) return '';
   return `attempt ${j.attempt.no}, restarted because: ${last.reason || 'no reason was recorded'}`;
+}
+
+/**
+ * How much work the last end of an attempt cost: what came after the checkpoint that the job resumes from. Empty where
+ * nothing is lost, or where it is not known: only the newest checkpoint of a job is.
+ */
+export function lostWords(j: Pick<Job, 'past' | 'checkpoint' | 'spec'>): string {
+  const last = j.past.at(-1);
+  // What a service served counts, however its attempt ended.
+  if (!last?.started_at || last.verdict === 'success' || j.spec.tags?.work === 'service') return '';
+  const saved = j.checkpoint;
+  if (saved && saved.attempt > last.no) return '';
+  const own = saved?.attempt === last.no ? saved.at : null;
+  const lost = Date.parse(last.stopped_at ?? last.ended_at) - Date.parse(own ?? last.started_at);
+  if (lost < 1000) return '';
+  return own
+    ? `lost ${span(lost)} of work since its last checkpoint`
+    : `lost ${span(lost)} of work: that attempt wrote no checkpoint`;
 }
 
 /** When a job would have begun that ran without a pause for as long as all its attempts have. */

@@ -2,7 +2,8 @@
 
 use super::bulk::Refusals;
 use clap::{Args, Subcommand};
-use muster_api::{BurnRate, FiringRule, Slo, SloList};
+use muster_api::{Alert, BurnRate, FiringRule, Slo, SloList};
+use muster_model::alert::Topic;
 use muster_model::units::Span;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
@@ -75,7 +76,11 @@ impl SloCmd {
             }
             Some(Verb::Show { name }) => {
                 let one = client.slo(&name).await?;
-                ctx.show(&one, |s| text(s, on()))?;
+                let alert = match &one.alert {
+                    Some(id) if ctx.is_table() => client.alert(id).await.ok(),
+                    _ => None,
+                };
+                ctx.show(&one, |s| text(s, alert.as_ref(), on()))?;
             }
             Some(Verb::Apply { file }) => apply(ctx, &client, &file).await?,
             Some(Verb::Delete { names }) => {
@@ -227,7 +232,17 @@ fn scope(s: &Slo) -> String {
     if all.is_empty() { "the whole site".into() } else { all.join(", ") }
 }
 
-fn text(s: &Slo, on: bool) -> String {
+/// The alert that is open about an objective, and what that is about where it is not the objective.
+fn alert_text(id: &str, about: Option<(Topic, &str)>) -> String {
+    match about {
+        Some((topic, summary)) if topic != Topic::Objective => {
+            format!("{id}, which is about the hardware that it burns because of: {summary}")
+        }
+        _ => id.to_owned(),
+    }
+}
+
+fn text(s: &Slo, alert: Option<&Alert>, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Objective", &s.name);
     f.line("State", shown_state(&s.state));
@@ -255,7 +270,8 @@ fn text(s: &Slo, on: bool) -> String {
             if s.gating { "blocked now" } else { "blocked when the error budget is exhausted" };
         f.line("Gates", format!("{}: {how}", gates.join(", ")));
     }
-    f.line("Alert", s.alert.as_deref().unwrap_or_default());
+    let about = alert.map(|a| (a.topic, a.summary.as_str()));
+    f.line("Alert", s.alert.as_deref().map(|id| alert_text(id, about)).unwrap_or_default());
     f.section("Burn rates", on);
     let mut burn = Table::new(&["OVER", "RATE"]);
     for b in &s.burn {
@@ -295,6 +311,18 @@ mod tests {
         let all = ["met", "below_target", "burning", "exhausted", "no_data"];
         let words = ["met", "not met", "burning", "exhausted", "no data"];
         assert_eq!(all.map(shown_state), words);
+    }
+
+    #[test]
+    fn the_alert_that_an_objective_is_part_of_is_named_with_what_it_is_about() {
+        let page = Some((Topic::Finding, "gpu:n1/3: gpu-off-bus; affects SLO goodput"));
+        assert_eq!(
+            alert_text("00ff", page),
+            "00ff, which is about the hardware that it burns because of: gpu:n1/3: gpu-off-bus; \
+             affects SLO goodput"
+        );
+        assert_eq!(alert_text("00ff", Some((Topic::Objective, "goodput: x"))), "00ff");
+        assert_eq!(alert_text("00ff", None), "00ff");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use muster_model::node::{Node, Stage};
 use muster_model::qualification::Outcome;
 use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::topology::Level;
+use muster_model::units::Time;
 use muster_runbook::{Observable, Test, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -183,12 +184,17 @@ fn of_fleet(s: &State, look: &Observable) -> Value {
         Observable::FleetFindings => number(s.health.open_count()),
         Observable::QueueLength => number(s.queue_len()),
         Observable::QueueOldest => {
-            let at = |id: JobId| s.jobs.get(&id).map(|j| j.submitted_at);
-            let oldest = s.queue().filter_map(at).min();
+            let oldest = s.queue().filter_map(|id| s.jobs.get(&id).map(|j| waits_since(j))).min();
             oldest.map_or(Value::Number(0), |t| minutes(s.now.since(t).0))
         }
         _ => unknown("it is not in the log"),
     }
+}
+
+/// Since when a queued job waits: one that ran waits since its last attempt ended.
+fn waits_since(j: &Job) -> Time {
+    let ended = j.past.last().map_or(j.submitted_at, |p| p.ended_at);
+    ended.max(j.submitted_at).max(j.not_before)
 }
 
 fn serves(n: &Node) -> bool {

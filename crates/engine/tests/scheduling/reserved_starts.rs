@@ -2,13 +2,15 @@
 
 use crate::common::{TestSite, gang, limited, node, number};
 use muster_model::command::Command;
-use muster_model::event::Event;
+use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, JobState, ReservedStart, START_DUE};
 use muster_model::node::NodeRole;
 use muster_model::placement::GpuSet;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::units::{Span, Time};
+use serde_json::json;
+use std::sync::Arc;
 
 fn reserved_start(w: &TestSite, id: JobId) -> ReservedStart {
     w.job(id).reserved_start.clone().unwrap_or_else(|| panic!("job {id} had nothing reserved"))
@@ -328,6 +330,25 @@ fn a_reserved_start_that_has_passed_is_not_said_to_come() {
     let e = w.explain(next);
     assert_eq!(e.estimate, None, "{e:?}");
     assert!(e.summary.ends_with(START_DUE), "{}", e.summary);
+    // Where a quota binds as well, free nodes alone do not let it start.
+    let tree = json!([{"name": "x", "projects": ["default"], "gpus": [{"nominal": 8}]}]);
+    let quotas = Arc::new(serde_json::from_value(json!({ "tree": tree })).unwrap());
+    let mut state = w.engine.state().clone();
+    let set = Record {
+        seq: state.seq.next(),
+        at: w.now,
+        v: 1,
+        org: String::new(),
+        project: None,
+        actor: String::new(),
+        key: None,
+        event: Event::QuotasSet { quotas },
+    };
+    state.apply(&set).unwrap();
+    let why = state.stopped_by(&state.jobs[&next], &mut state.reasons(w.now), w.now);
+    assert!(why.is_some(), "the quota has no GPU left");
+    let e = state.explain(next, w.now).unwrap();
+    assert!(!e.summary.contains(START_DUE), "{}", e.summary);
 }
 
 #[test]

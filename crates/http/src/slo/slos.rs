@@ -1,6 +1,7 @@
 //! Objectives and their status.
 
 use super::label;
+use super::open::sees as sees_alert;
 use crate::auth::{AdminWriter, Caller, Reader, Writer};
 use crate::error::{Failure, Reply};
 use crate::extract::{JsonBody, Query, Segment};
@@ -13,13 +14,15 @@ use muster_api::{
     SloQuery,
 };
 use muster_engine::{ObjectiveStatus, State as Site};
+use muster_model::alert::{Alert, Topic};
 use muster_model::names::Label;
 use muster_model::slo::{Objective, Ppm, Sli, Unit};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Command, Seq};
 use muster_slo::budget::{ChartHour, Counts, Meter};
-use muster_slo::{Ratio, budget};
+use muster_slo::decide::is_part;
+use muster_slo::{Ratio, budget, conditions};
 use std::sync::Arc;
 
 /// The longest chart, in hours.
@@ -132,10 +135,11 @@ pub(crate) fn percent(r: Ratio, target: &str) -> String {
 fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
     let (o, st) = (&s.objective, &s.status);
     let target = o.target.to_string();
-    let open = site
-        .slo
-        .open()
-        .find(|a| a.topic == muster_model::alert::Topic::Objective && a.kind == o.name.as_str());
+    let own = |a: &&Alert| a.topic == Topic::Objective && a.kind == o.name.as_str();
+    // What burns because of hardware may be part of the page about that.
+    let burns = conditions::objective(o, st, site.at);
+    let part = |a: &&Alert| burns.as_ref().is_some_and(|c| is_part(c, a)) && sees_alert(caller, a);
+    let open = site.slo.open().find(own).or_else(|| site.slo.open().find(part));
     Slo {
         id: o.name.to_string(),
         kind: Kind::Slo,

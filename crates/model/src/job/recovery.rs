@@ -1,5 +1,6 @@
 //! How long a job took to resume after a failure of hardware.
 
+use super::{Job, StopReason, Verdict};
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,18 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// Did Muster itself end the attempt of this job, as far as is known? Then no hardware failed,
+    /// and what is counted about hardware does not count it.
+    #[must_use]
+    pub fn is_from_platform(&self, job: &Job) -> bool {
+        let active = job.attempt.as_ref().filter(|a| a.no == self.attempt);
+        match active.and_then(|a| a.stop.as_ref()).map(|stop| &stop.reason) {
+            Some(StopReason::SlotFailed { end, .. }) => end.is_by_platform(),
+            Some(_) => false,
+            None => job.past.iter().any(|p| p.no == self.attempt && p.verdict == Verdict::Platform),
+        }
+    }
+
     /// From here on its time counts: the fault, moved by the time in which a person held the job.
     #[must_use]
     pub fn counts_from(&self) -> Time {

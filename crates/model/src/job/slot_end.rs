@@ -131,6 +131,13 @@ impl SlotEnd {
         self.fault_kind() == Some(NodeFaultKind::Restored)
     }
 
+    /// Did Muster end it: no server, an agent that started anew, or a restored backup? Then neither
+    /// the job nor hardware failed, as far as the end itself says.
+    #[must_use]
+    pub fn is_by_platform(&self) -> bool {
+        self.had_no_server() || self.is_agent_anew() || self.was_restored()
+    }
+
     /// Did it go with its agent? That is explained, though by no finding.
     #[must_use]
     pub fn ended_with_agent(&self) -> bool {
@@ -229,6 +236,14 @@ mod tests {
         let end: SlotEnd = serde_json::from_str(text).unwrap();
         assert_eq!(end, SlotEnd::fault("no server for 5m"));
         assert!(!end.had_no_server());
+    }
+
+    #[test]
+    fn what_muster_ended_is_no_failure_of_hardware() {
+        let own = [SlotEnd::no_server(Span::mins(5)), SlotEnd::agent_anew(), SlotEnd::restored()];
+        for end in all() {
+            assert_eq!(end.is_by_platform(), own.contains(&end), "{end:?}");
+        }
     }
 
     #[test]

@@ -96,7 +96,9 @@ impl Projection for Following {
                 attempts.refresh(s, &jobs);
             }
             for (key, at, working) in recovered {
-                let Some(rec) = s.jobs.get(&key.job).and_then(|j| j.recovery) else { continue };
+                let Some(job) = s.jobs.get(&key.job) else { continue };
+                // What Muster ended itself is no recovery from a fault of hardware.
+                let Some(rec) = job.recovery.filter(|r| !r.is_from_platform(job)) else { continue };
                 // Only the attempt that the recovery ended with.
                 if working && rec.working_at == Some(at) {
                     figures.loaded(&rec);

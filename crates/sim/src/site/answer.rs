@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 /// Jobs that are named with their starts.
 const NAMED: usize = 50;
+/// Fewer pairs than this show nothing that is more than chance.
+pub(super) const CERTAIN_PAIRS: u64 = 4;
 /// Starts that differ by less are the same, in seconds.
 const SAME_S: f64 = 1.0;
 
@@ -53,7 +55,8 @@ fn metric(
         e.interval = e.interval.map(|i| i.map(|x| x.clamp(0.0, most)));
         e
     };
-    let certain = change.interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
+    let certain = differ.len() as u64 >= CERTAIN_PAIRS
+        && change.interval.is_some_and(|[low, high]| low > 0.0 || high < 0.0);
     WhatIfMetric {
         name: name.into(),
         unit,
@@ -160,8 +163,11 @@ pub fn answer(
             ));
         }
     }
-    if pairs.len() == 1 {
-        notes.push("one seed shows nothing about chance: use 4 seeds or more".into());
+    if (pairs.len() as u64) < CERTAIN_PAIRS {
+        notes.push(format!(
+            "{}: no difference is certain with fewer than {CERTAIN_PAIRS}",
+            if pairs.len() == 1 { "1 pair".to_owned() } else { format!("{} pairs", pairs.len()) }
+        ));
     }
     let other = limit::other(site);
     let seen = |which: PairSelector| {

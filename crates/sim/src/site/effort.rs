@@ -9,8 +9,8 @@ use muster_model::whatif::WhatIfAnswer;
 
 /// A run of this length tells how long the others take.
 const PILOT: Span = Span::hours(24);
-/// Fewer pairs than this say nothing about chance; a shorter horizon comes first.
-const FEWEST: u64 = 3;
+/// With fewer pairs nothing is certain; a shorter horizon comes first.
+const FEWEST: u64 = super::answer::CERTAIN_PAIRS;
 /// The shortest horizon that is chosen.
 const SHORTEST_H: u64 = 6;
 

@@ -209,7 +209,7 @@ fn more_nodes_shorten_waits_and_fewer_lengthen_them() {
     };
     let more = answer("nodes=+6");
     let wait = more.metric("wait_mean_s").unwrap();
-    assert!(wait.change.mean < -5.0 * 3600.0, "{wait:?}");
+    assert!(wait.change.mean < -5.0 * 3600.0 && wait.certain, "{wait:?}");
     assert!(more.summary.starts_with("6 more nodes would "), "{}", more.summary);
     assert_eq!((more.base_size, more.changed_size), ([2, 16], [8, 64]));
     // Six of them at once, the others when the two that run are over.
@@ -293,10 +293,10 @@ fn less_time_means_fewer_pairs_and_then_a_shorter_horizon() {
     // A day takes a second, so a week takes about ten and a half, and a pair twice that.
     assert_eq!(of(&long, 90.0, None), Effort { seeds: 4, horizon: week });
     let less = of(&long, 10.0, None);
-    assert!(less.seeds == 3 && less.horizon < week && less.horizon >= Span::hours(6), "{less:?}");
+    assert!(less.seeds == 4 && less.horizon < week && less.horizon >= Span::hours(6), "{less:?}");
     // What was asked for stays, and so does what ends by itself.
-    assert_eq!(of(&long, 10.0, Some(week)), Effort { seeds: 3, horizon: week });
-    assert_eq!(of(&short, 5.0, None), Effort { seeds: 3, horizon: Span::hours(90 * 24) });
+    assert_eq!(of(&long, 10.0, Some(week)), Effort { seeds: 4, horizon: week });
+    assert_eq!(of(&short, 5.0, None), Effort { seeds: 4, horizon: Span::hours(90 * 24) });
     // The answer says why it is less than was asked for.
     let ask = Ask { budget_s: 10.0, ..more_nodes(8) };
     assert_eq!(
@@ -521,6 +521,12 @@ fn what_is_not_over_at_the_end_is_a_lower_bound() {
     assert!(base.starts_with("> ") && change == "?" && interval == "?", "{base} {change}");
     assert!(a.summary.contains("not over within 2 h"), "{}", a.summary);
     let whole = site.ask(&more_nodes(3), &|| Some(0.0)).unwrap();
+    assert!(whole.metrics.iter().all(|f| !f.certain), "three pairs are too few");
+    assert!(
+        whole.notes.iter().any(|n| n.starts_with("3 pairs: no difference")),
+        "{:?}",
+        whole.notes
+    );
     assert!(!whole.metric("queue_makespan_s").unwrap().base.at_least, "{}", whole.summary);
 }
 

@@ -50,18 +50,25 @@ fn interval(f: &WhatIfMetric) -> String {
     })
 }
 
+/// The interval of the difference, after its numbers.
+fn within(f: &WhatIfMetric) -> String {
+    f.change.interval.map_or(String::new(), |[low, high]| {
+        format!("; 95% of the change: {} to {}", signed(low, f.unit), signed(high, f.unit))
+    })
+}
+
 /// One figure as a part of a sentence after "would".
 fn verb(f: &WhatIfMetric, what: &str) -> String {
     let (from, to) = (amount(f.base.mean, f.unit), amount(f.changed.mean, f.unit));
     if from == to {
         return format!("leave {what} at about {to}{}", interval(f));
     }
-    let how = match f.certain {
+    if !f.certain {
         // Both figures are told: the one now is no other than in the table.
-        false => "perhaps change",
-        true if f.change.mean < 0.0 => "cut",
-        true => "raise",
-    };
+        let both = format!("{from} as it is, {to} changed");
+        return format!("make no certain difference to {what} ({both}{})", within(f));
+    }
+    let how = if f.change.mean < 0.0 { "cut" } else { "raise" };
     format!("{how} {what} from {from} to {to}{}", interval(f))
 }
 
@@ -135,10 +142,17 @@ mod tests {
             change: of(214.0),
             certain: false,
         };
-        let told = "the mean wait from 7 min 26 s to 11 min (95%: 9 min to 13 min)";
-        assert_eq!(verb(&f, "the mean wait"), format!("perhaps change {told}"));
+        f.change.interval = Some([-60.0, 488.0]);
+        assert_eq!(
+            verb(&f, "the mean wait"),
+            "make no certain difference to the mean wait (7 min 26 s as it is, 11 min changed; 95% of \
+             the change: -1 min to +8 min 8 s)"
+        );
         f.certain = true;
-        assert_eq!(verb(&f, "the mean wait"), format!("raise {told}"));
+        assert_eq!(
+            verb(&f, "the mean wait"),
+            "raise the mean wait from 7 min 26 s to 11 min (95%: 9 min to 13 min)"
+        );
         f.base = f.changed;
         assert_eq!(
             verb(&f, "the mean wait"),
