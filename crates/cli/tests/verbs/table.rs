@@ -42,6 +42,10 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("run --project nope -- true", 3, "no project nope"),
     ("run --project default --token {eve} -- true", 4, "bound to project other"),
     ("submit no-such-file.yaml", 2, "no-such-file.yaml"),
+    ("submit --name= -- true", 2, "--name is empty"),
+    ("submit --image= -- true", 2, "--image is empty"),
+    ("submit {empty}", 2, "FILE is empty"),
+    ("run --project= -- true", 2, "--project is empty"),
     ("submit --memory 4096 -- true", 2, "write a unit, such as 4096MiB"),
     ("submit --memory 9TiB -- true", 5, "memory a node"),
     ("submit --gpus 1 --sku h100 -- true", 5, "ask for SKU h100-sxm"),
@@ -67,6 +71,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("ps --user nobody", 0, "no job fits --user nobody"),
     ("ps --all --name nobody", 0, "no job fits --name nobody"),
     ("ps --project default --token {eve}", 4, "bound to project other"),
+    ("ps --project=", 2, "--project is empty"),
+    ("get job {empty}", 2, "NAME is empty"),
     ("get job 4242", 3, "4242"),
     ("get job {held} --token {eve}", 3, "no job {held}"),
     ("get job {failed}", 0, "rank 0 exited with code 7"),
@@ -78,6 +84,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("get events --project nope", 3, "no project nope"),
     ("get projects --project nope", 0, "default"),
     ("get policy x", 2, "has no name"),
+    ("describe node {empty}", 2, "NAME is empty"),
     ("describe job 4242", 3, "4242"),
     ("describe job {held} --token {eve}", 3, "no job {held}"),
     ("describe job {failed}", 0, "rank 0 exited with code 7"),
@@ -158,6 +165,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("nodes --project default --token {eve}", 4, "bound to project other"),
     ("nodes --state odd", 2, "is not a state of a node"),
     ("nodes --state ready,lost", 0, "{node}"),
+    ("node cordon {node} {empty}", 2, "NODE is empty"),
+    ("node drain {empty} --reason x", 2, "NODE is empty"),
     ("node cordon {node} nope", 3, "no node nope"),
     ("node cordon nope", 3, "no node nope"),
     ("node cordon {node} --token {eve}", 4, ""),
@@ -381,8 +390,9 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("project create default", 5, "exists already"),
     ("project create another --token {eve}", 4, "takes admin"),
     ("project list", 0, "default"),
-    ("whoami --token=", 2, "the token is empty"),
+    ("whoami --token=", 2, "--token is empty"),
     ("whoami --token nonsense", 4, "set MUSTER_TOKEN"),
+    ("health --server=", 2, "--server is empty"),
     ("health --project nope", 3, "no project nope"),
     ("health nope", 2, "unexpected argument 'nope'"),
     ("health --token nonsense", 4, "set MUSTER_TOKEN"),
@@ -532,7 +542,8 @@ fn no_verb_says_that_it_did_what_it_did_not() {
     for (name, text) in FILES {
         super::write(&c, name, &text.replace("{node}", &node));
     }
-    let made: [(&str, &str); 7] = [
+    let made: [(&str, &str); 8] = [
+        ("{empty}", ""),
         ("{eve}", eve.stdout.trim()),
         ("{failed}", &failed),
         ("{held}", &held),
