@@ -58,6 +58,10 @@ enum Verb {
 
 impl AlertsCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        if self.all && self.verb.is_some() {
+            return Err(Fail::usage("--all is for the list of alerts")
+                .hint("leave it out: resolved alerts are found by their ids, too"));
+        }
         let client = ctx.client()?;
         match self.verb {
             None => {

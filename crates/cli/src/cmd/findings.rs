@@ -26,6 +26,7 @@ pub(crate) struct Findings {
     #[command(subcommand)]
     verb: Option<Verb>,
     /// Show this one
+    #[arg(conflicts_with_all = ["open", "all", "node", "kind", "severity", "job", "limit"])]
     id: Option<String>,
     /// Only open ones (this is what is shown anyway)
     #[arg(long, conflicts_with = "all")]

@@ -97,6 +97,7 @@ impl SloCmd {
                 return refusals.end(0);
             }
             Some(Verb::Rules) => {
+                ctx.only_text("`slo rules`", "it is YAML for Prometheus without -o")?;
                 let site = client.objectives().await?;
                 let all = muster_slo::defaults::in_force(&site.objectives);
                 let groups = muster_slo::rules::groups(&all);
