@@ -1,5 +1,7 @@
 //! `muster slo`: objectives and their error budgets.
 
+mod no_alert;
+
 use super::bulk::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{BurnRate, FiringRule, Slo, SloList};
@@ -75,7 +77,11 @@ impl SloCmd {
             }
             Some(Verb::Show { name }) => {
                 let one = client.slo(&name).await?;
-                ctx.show(&one, |s| text(s, on()))?;
+                let alert = match ctx.is_table() {
+                    true => no_alert::line(&client, &one).await,
+                    false => String::new(),
+                };
+                ctx.show(&one, |s| text(s, &alert, on()))?;
             }
             Some(Verb::Apply { file }) => apply(ctx, &client, &file).await?,
             Some(Verb::Delete { names }) => {
@@ -228,7 +234,7 @@ fn scope(s: &Slo) -> String {
     if all.is_empty() { "the whole site".into() } else { all.join(", ") }
 }
 
-fn text(s: &Slo, on: bool) -> String {
+fn text(s: &Slo, alert: &str, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Objective", &s.name);
     f.line("State", shown_state(&s.state));
@@ -256,7 +262,7 @@ fn text(s: &Slo, on: bool) -> String {
             if s.gating { "blocked now" } else { "blocked when the error budget is exhausted" };
         f.line("Gates", format!("{}: {how}", gates.join(", ")));
     }
-    f.line("Alert", s.alert.as_deref().unwrap_or_default());
+    f.line("Alert", alert);
     f.section("Burn rates", on);
     let mut burn = Table::new(&["OVER", "RATE"]);
     for b in &s.burn {
