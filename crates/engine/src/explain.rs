@@ -154,14 +154,17 @@ impl State {
         if may_share(job) && self.other_saver(&job.project, &job.spec, own).is_some() {
             return true;
         }
-        if job.state == JobState::Queued && self.index.cluster.is_beyond_quota(&work(job)) {
+        let cluster = &self.index.cluster;
+        // A site without quotas pays nothing for the question.
+        let limited = job.state == JobState::Queued && !cluster.ledger.is_empty();
+        if limited && cluster.is_beyond_quota(&work(job)) {
             return true;
         }
         if self.reservations.is_empty() && job.spec.tier != Tier::Reserved {
             return false;
         }
         match job.state {
-            JobState::Queued => self.index.cluster.fleet.may_warn(&work(job), now),
+            JobState::Queued => cluster.fleet.may_warn(&work(job), now),
             _ => self.window_ahead(job, now).is_some(),
         }
     }

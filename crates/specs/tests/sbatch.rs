@@ -149,7 +149,7 @@ fn flags_on_the_command_line_overrule_with_a_note_too() {
     let parsed = read("#SBATCH -N 2 --gpus=16\n#SBATCH --cpus-per-gpu=4\n#SBATCH -t 10\n");
     let over = |flags: &[(&str, &str)]| {
         let mut spec = parsed.spec.clone();
-        for (flag, value) in flags {
+        for &(flag, value) in flags {
             muster_specs::flags::apply(&mut spec, flag, Some(value)).unwrap();
         }
         parsed.overruled(&spec).iter().map(ToString::to_string).collect::<Vec<_>>()
