@@ -3,6 +3,7 @@
 mod args;
 mod cmd;
 mod dispatch;
+mod empty;
 mod lean;
 mod overview;
 mod usage_error;
@@ -31,8 +32,12 @@ pub fn main() -> ExitCode {
     }
     let words: Vec<OsString> = std::env::args_os().collect();
     let typed = lean::read(&words).unwrap_or_else(|| read_whole(&words));
-    let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|e| e.exit());
     let terminal = muster_terminal::output::is_terminal_err();
+    if let Some(fail) = empty::argument(&typed, command) {
+        eprint!("{}", fail.render(terminal));
+        return ExitCode::from(fail.code);
+    }
+    let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|e| e.exit());
     match dispatch::run(cli) {
         Ok(code) => ExitCode::from(code),
         Err(fail) => {

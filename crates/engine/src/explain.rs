@@ -145,20 +145,26 @@ impl State {
     }
 
     /// Whether [`explain`](State::explain) may warn whoever submitted a job: another one saves to the
-    /// same directory, a window stops it, or its tier has no reservation. True wherever it does.
-    /// Costs what the job names and what is reserved, not what the fleet has: each submission is
-    /// answered with it.
+    /// same directory, a window stops it, its tier has no reservation, or its quota never gives that
+    /// many GPUs. True wherever it does. Costs what the job names, what is reserved and the quotas, not
+    /// what the fleet has: each submission is answered with it.
     #[must_use]
     pub fn may_warn(&self, job: &Job, now: Time) -> bool {
         let own = Some(job.payload);
         if may_share(job) && self.other_saver(&job.project, &job.spec, own).is_some() {
             return true;
         }
+        let cluster = &self.index.cluster;
+        // A site without quotas pays nothing for the question.
+        let limited = job.state == JobState::Queued && !cluster.ledger.is_empty();
+        if limited && cluster.is_beyond_quota(&work(job)) {
+            return true;
+        }
         if self.reservations.is_empty() && job.spec.tier != Tier::Reserved {
             return false;
         }
         match job.state {
-            JobState::Queued => self.index.cluster.fleet.may_warn(&work(job), now),
+            JobState::Queued => cluster.fleet.may_warn(&work(job), now),
             _ => self.window_ahead(job, now).is_some(),
         }
     }

@@ -51,7 +51,7 @@ struct Run {
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// On the server that is there, with its simulated nodes; slow, because its clocks are real
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["nodes", "seed"])]
     live: bool,
     /// Confirm that failures are injected on that server; --live needs it
     #[arg(long, requires = "live")]

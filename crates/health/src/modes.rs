@@ -37,6 +37,24 @@ pub fn mode(code: &str) -> Option<&'static ModeEntry> {
     MODES.iter().find(|m| m.code == code)
 }
 
+/// What a finding is called. One that is a remark asks for nothing, whatever others of its mode do.
+#[must_use]
+pub fn title(kind: &str, severity: Severity) -> &'static str {
+    match mode(kind) {
+        Some(m) if m.code == FailureMode::GPU_FAULT.code() && is_remark(m, severity) => {
+            "A GPU reported an error that asks for nothing"
+        }
+        Some(m) => m.title,
+        None => "",
+    }
+}
+
+/// Whether a finding is less than its mode: it was reported and is watched.
+#[must_use]
+pub fn is_remark(mode: &ModeEntry, severity: Severity) -> bool {
+    severity == Severity::Info && mode.severity > Severity::Info
+}
+
 use Action::{Drain, PowerCycle, Reboot, Replace, ResetGpu, RestartJob, Watch};
 use FaultClass::{
     Application, Bus, Driver, Gpu, Host, Link, Memory, Network, Notice, Power, Storage, Thermal,

@@ -16,6 +16,7 @@ use muster_api::{
 use muster_engine::State as Site;
 use muster_metering::Step;
 use muster_model::alert::Urgency;
+use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::remediation::RemediationOutcome;
 use muster_model::slo::Objective;
@@ -52,6 +53,8 @@ pub(crate) async fn report(
     let fleet = fleet_report_body(&usage, FleetStep::Day, None, true);
     let before = fleet_report_body(&before, FleetStep::Day, None, true);
     let to = end.min(now);
+    let agents: BTreeMap<NodeName, String> =
+        app.agents().sessions().into_iter().map(|s| (s.node, s.version)).collect();
     let (seq, report) = app.brain().read(|s| {
         let tail = s.slo_tail(now);
         let ledgers = [&s.slo.book.ledger, &tail];
@@ -76,7 +79,7 @@ pub(crate) async fn report(
             nodes,
             alerts: alerts(s, from, to),
             remediations: remediations(s, from, to),
-            versions: versions(s),
+            versions: versions(s, &agents),
             inventory: fleet.inventory,
             forecast: fleet.forecast,
         };
@@ -185,13 +188,17 @@ fn remediations(s: &Site, from: Time, to: Time) -> BTreeMap<String, u64> {
     out
 }
 
-fn versions(s: &Site) -> Vec<VersionCount> {
+/// What nodes have, by version. `agents` are those that are connected: each says its version when it
+/// connects, also where the inventory has none, as of simulated nodes.
+pub(crate) fn versions(s: &Site, agents: &BTreeMap<NodeName, String>) -> Vec<VersionCount> {
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
     for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
         let i = &n.inventory;
         let kernel = ("kernel".to_owned(), i.kernel.clone());
-        let of = i.versions.iter().map(|(what, v)| (what.clone(), v.clone()));
-        for key in of.chain([kernel]).filter(|(_, v)| !v.is_empty()) {
+        let agent = agents.get(&n.name).map(|v| ("agent".to_owned(), v.clone()));
+        let of = i.versions.iter().filter(|(what, _)| agent.is_none() || *what != "agent");
+        let of: Vec<_> = of.map(|(what, v)| (what.clone(), v.clone())).collect();
+        for key in of.into_iter().chain([kernel]).chain(agent).filter(|(_, v)| !v.is_empty()) {
             *counts.entry(key).or_insert(0) += 1;
         }
     }

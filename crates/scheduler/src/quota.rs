@@ -190,6 +190,17 @@ impl Ledger {
         own.saturating_sub(n.used[k]).saturating_add(above)
     }
 
+    /// What a node may take where nothing is used.
+    fn most(&self, i: usize, k: usize) -> u64 {
+        let n = &self.nodes[i];
+        let Some(l) = n.limits[k] else { return u64::MAX };
+        let Some(p) = n.parent else { return n.subtree[k] };
+        let own = self.guaranteed(i, k);
+        let above = self.most(p, k);
+        let borrowed = l.borrow.map_or(u64::MAX, |b| (n.subtree[k] - own).saturating_add(b));
+        own.saturating_add(above.min(borrowed))
+    }
+
     /// Numbers of the kinds that work counts as; there are a handful of kinds.
     fn kinds<'a>(&'a self, sku: &'a str, tier: Tier) -> impl Iterator<Item = usize> + 'a {
         let all = self.kinds.iter().enumerate();
@@ -235,9 +246,33 @@ impl Ledger {
         tier: Tier,
         milli: u64,
     ) -> Result<(), QuotaShortage> {
+        self.check_by(project, (sku, tier), milli, |leaf, k| self.available(leaf, k))
+    }
+
+    /// May the project ever have so much? Nothing of the quotas is taken as used.
+    ///
+    /// # Errors
+    /// The quota that is too small.
+    pub fn check_unused(
+        &self,
+        project: &ProjectName,
+        sku: &str,
+        tier: Tier,
+        milli: u64,
+    ) -> Result<(), QuotaShortage> {
+        self.check_by(project, (sku, tier), milli, |leaf, k| self.most(leaf, k))
+    }
+
+    fn check_by(
+        &self,
+        project: &ProjectName,
+        (sku, tier): (&str, Tier),
+        milli: u64,
+        left: impl Fn(usize, usize) -> u64,
+    ) -> Result<(), QuotaShortage> {
         let Some(&leaf) = self.leaf.get(project) else { return Ok(()) };
         for k in self.kinds(sku, tier) {
-            let left = self.available(leaf, k);
+            let left = left(leaf, k);
             if left < milli {
                 let n = &self.nodes[leaf];
                 return Err(QuotaShortage {
@@ -432,6 +467,12 @@ mod tests {
         assert!(l.check(&p("pa"), "h100", T, 12_000).is_ok());
         assert!(l.check(&p("pa"), "h100", T, 13_000).is_err(), "borrow limit 4");
         l.charge(&p("pa"), "h100", T, 12_000, true);
+        for milli in (0..20).map(|gpus| gpus * 1000) {
+            for project in ["pa", "pb"].map(p) {
+                let ever = l.emptied().check(&project, "h100", T, milli).is_ok();
+                assert_eq!(l.check_unused(&project, "h100", T, milli).is_ok(), ever, "{milli}");
+            }
+        }
         // 16 in all, 2 of b are never lent; a holds 12, so b has 4 left until a gives back.
         assert!(l.check(&p("pb"), "h100", T, 4000).is_ok());
         assert!(l.check(&p("pb"), "h100", T, 5000).is_err());
@@ -455,6 +496,7 @@ mod tests {
         let short = l.check(&p("pa"), "h100", T, 2000).unwrap_err();
         assert_eq!(short.left, 1000);
         assert!(l.emptied().check(&p("pa"), "h100", T, 2000).is_err());
+        assert!(l.check_unused(&p("pa"), "h100", T, 2000).is_err());
         assert!(l.check(&p("elsewhere"), "h100", T, 99_000).is_ok());
     }
 

@@ -83,7 +83,7 @@ impl<'a> UserRights<'a> {
             gpus(short.left),
             gpus(milli)
         );
-        if self.c.ledger.emptied().check(&w.project, sku, w.tier, milli).is_err() {
+        if self.c.is_beyond_quota(w) {
             words += ", and never will: it may not borrow that many";
         } else {
             let used = self.c.ledger.tree_usage(&w.project, &short.kind);
@@ -110,6 +110,22 @@ impl<'a> UserRights<'a> {
             }
         }
         Some(Denied { name: "quota", words, left: short.left })
+    }
+}
+
+impl Cluster {
+    /// Whether a job asks for more than its project's quota ever gives, were nothing used. Costs what
+    /// the quotas and the SKUs are, not what the fleet has.
+    #[must_use]
+    pub fn is_beyond_quota(&self, w: &Work) -> bool {
+        if self.ledger.is_empty() || w.demand.gpus() == 0 {
+            return false;
+        }
+        let f = &self.fleet;
+        let unused =
+            |sku: &str| self.ledger.check_unused(&w.project, sku, w.tier, w.demand.milli(sku));
+        let skus = self.skus_by(w, unused) & ((1u64 << f.skus.len().min(63)) - 1);
+        f.asks(&w.demand, f.lemon_will_do(w)).iter().any(|a| a.skus & skus == 0)
     }
 }
 

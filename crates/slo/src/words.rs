@@ -167,7 +167,7 @@ pub fn mail(items: &[Item<'_>], context: &MessageContext<'_>) -> (String, String
             ("", format!("{} {}", head(a, *news), a.summary)),
             ("cause:    ", a.cause.to_string()),
             ("since:    ", rfc3339(a.since)),
-            ("over:     ", a.resolved_at.map(rfc3339).unwrap_or_default()),
+            ("resolved: ", a.resolved_at.map(rfc3339).unwrap_or_default()),
             ("affected: ", affected(a)),
             ("owner:    ", a.owner.clone()),
             ("evidence: ", context.address(&a.link)),
@@ -185,14 +185,14 @@ fn project(a: &Alert) -> String {
     a.project.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
-/// `[page]`, `[page, still]`, `[over]`.
+/// `[page]`, `[page, still]`, `[resolved]`.
 fn head(a: &Alert, news: AlertChange) -> String {
     let urgency = a.urgency.word();
     match news {
         AlertChange::Firing => format!("[{urgency}]"),
         AlertChange::Worse => format!("[{urgency}, worse]"),
         AlertChange::Still => format!("[{urgency}, still]"),
-        AlertChange::Over => "[over]".to_owned(),
+        AlertChange::Over => "[resolved]".to_owned(),
     }
 }
 
@@ -301,7 +301,7 @@ mod tests {
         );
         let (subject, text) = mail(&[(&a, AlertChange::Firing), (&a, AlertChange::Over)], &CONTEXT);
         assert_eq!(subject, "[lab] [page] leaf <l2> is lost Bcc: x@y and 1 more");
-        assert!(text.contains("[over] leaf <l2> is lost Bcc: x@y\r\n"), "{text}");
+        assert!(text.contains("[resolved] leaf <l2> is lost Bcc: x@y\r\n"), "{text}");
         assert!(
             text.contains("runbook:  https://muster.example.org/runbooks/leaf-loss\r\n"),
             "{text}"

@@ -58,6 +58,14 @@ pub fn field_of(flag: &str) -> Option<&'static str> {
     FLAGS.iter().find(|(name, _)| *name == flag).map(|(_, field)| *field)
 }
 
+/// The flag that sets a field of the spec, where there is one.
+pub(crate) fn of_field(field: &str) -> Option<&'static str> {
+    let under = |of: &str| {
+        field.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    FLAGS.iter().find(|(_, of)| under(of)).map(|(name, _)| *name)
+}
+
 /// Applies one flag (its name without dashes) to a spec. The problem's field is the flag.
 ///
 /// # Errors

@@ -38,7 +38,7 @@ pub fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
     let (root, spec) =
         if is_json(text) { from_json(text, origin)? } else { from_yaml(text, origin)? };
     check(&spec).map_err(|p| located(&root, origin, "", p))?;
-    Ok(Parsed { spec, notes: Vec::new() })
+    Ok(Parsed { spec, notes: Vec::new(), options: Vec::new() })
 }
 
 /// JSON starts with a brace and a quote; a YAML flow mapping hardly ever does.

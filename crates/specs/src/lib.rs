@@ -26,4 +26,4 @@ pub mod tree;
 pub mod words;
 
 pub use error::FileError;
-pub use parsed::{Note, Parsed};
+pub use parsed::{Note, Parsed, SlurmOption};

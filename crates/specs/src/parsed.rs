@@ -1,5 +1,6 @@
 //! What comes of reading a job, in whichever form it was written.
 
+use crate::flags;
 use muster_model::resolve::{check_run, resolve};
 use muster_model::spec::{JobSpec, SpecProblem};
 use std::fmt;
@@ -11,6 +12,84 @@ pub struct Parsed {
     pub spec: JobSpec,
     /// Directives that were understood but have no effect, or another one than in Slurm.
     pub notes: Vec<Note>,
+    /// The `#SBATCH` options of a script by the field that each of them decided.
+    pub options: Vec<SlurmOption>,
+}
+
+impl Parsed {
+    /// Notes on the options of the script that flags on the command line overruled. `spec` is what came
+    /// of it with the flags.
+    #[must_use]
+    pub fn overruled(&self, spec: &JobSpec) -> Vec<Note> {
+        overruled(&self.options, &self.spec, spec, " of the command line")
+    }
+}
+
+/// A `#SBATCH` option and the field of the spec that it decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlurmOption {
+    /// The field, such as `gang.nodes`.
+    pub field: &'static str,
+    /// The option without its dashes.
+    pub name: &'static str,
+    /// Its line.
+    pub line: u32,
+}
+
+/// Notes on the options whose fields have another value than before, and on those whose value was
+/// counted with such a field.
+pub(crate) fn overruled(
+    options: &[SlurmOption],
+    before: &JobSpec,
+    after: &JobSpec,
+    whose: &str,
+) -> Vec<Note> {
+    let note = |o: &SlurmOption| {
+        let (field, ends) = if !is_same(o.field, before, after) {
+            (o.field, "")
+        } else {
+            let field = counted_with(o).filter(|f| !is_same(f, before, after))?;
+            (field, ", and is counted without it")
+        };
+        let flag = flags::of_field(field).unwrap_or(field);
+        let message = format!("`--{}` is overruled by `--{flag}`{whose}{ends}", o.name);
+        Some(Note { line: o.line, message })
+    };
+    options.iter().filter_map(note).collect()
+}
+
+/// The other field that an option was counted with: `--gpus` is shared among the nodes.
+fn counted_with(option: &SlurmOption) -> Option<&'static str> {
+    match option.name {
+        "gpus" | "ntasks" if option.field != "gang.nodes" => Some("gang.nodes"),
+        "cpus-per-gpu" | "mem-per-gpu" | "ntasks-per-gpu" => Some("gang.gpus_per_node"),
+        "cpus-per-task" | "gpus-per-task" => Some("gang.ranks_per_node"),
+        "mem-per-cpu" => Some("gang.cpus_per_node"),
+        _ => None,
+    }
+}
+
+/// Whether a field that an option can set and a flag can change has the same value in both.
+fn is_same(field: &str, a: &JobSpec, b: &JobSpec) -> bool {
+    match field {
+        "name" => a.name == b.name,
+        "project" => a.project == b.project,
+        "time_limit" => a.time_limit == b.time_limit,
+        "priority" => a.priority == b.priority,
+        "array" => a.array == b.array,
+        "run.workdir" => a.run.workdir == b.run.workdir,
+        "run.image" => a.run.image == b.run.image,
+        "topology.required" => a.topology.required == b.topology.required,
+        "topology.preferred" => a.topology.preferred == b.topology.preferred,
+        "gang.nodes" => a.gang.nodes.unwrap_or(1) == b.gang.nodes.unwrap_or(1),
+        "gang.gpus_per_node" => a.gang.gpus_per_node == b.gang.gpus_per_node,
+        "gang.ranks_per_node" => a.gang.ranks_per_node == b.gang.ranks_per_node,
+        "gang.cpus_per_node" => a.gang.cpus_per_node == b.gang.cpus_per_node,
+        "gang.memory_per_node" => a.gang.memory_per_node == b.gang.memory_per_node,
+        "gang.sku" => a.gang.sku == b.gang.sku,
+        // The rest adds up.
+        _ => true,
+    }
 }
 
 /// Something worth knowing that is not an error.

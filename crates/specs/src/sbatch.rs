@@ -1,14 +1,17 @@
 //! `#SBATCH` directives: what each option of Slurm means here.
 
+mod size;
+
 use crate::error::{FileError, did_you_mean, shown};
 use crate::flags::slurm_time;
-use crate::parsed::Note;
+use crate::parsed::{Note, SlurmOption};
 use crate::tree::TextPosition;
 use crate::words::ShellWord;
+use muster_model::Span;
 use muster_model::resolve::signal_number;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::topology::Level;
-use muster_model::{Bytes, Span};
+use size::Size;
 
 /// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq)]
@@ -126,6 +129,8 @@ pub(crate) struct Slurm {
     pub(crate) seen: bool,
     /// What the author should know.
     pub(crate) notes: Vec<Note>,
+    /// Which option decided a field of the spec.
+    pub(crate) options: Vec<SlurmOption>,
     given: Vec<SbatchOption>,
     signal: Option<(String, Option<u64>, u32)>,
 }
@@ -209,12 +214,38 @@ impl Slurm {
             return Ok(set);
         }
         let mut size = Size::default();
-        for g in std::mem::take(&mut self.given) {
-            let at = OptionReader { given: &g, origin };
+        let given = std::mem::take(&mut self.given);
+        for (i, g) in given.iter().enumerate() {
+            if self.is_said_anew(g, &given[i + 1..]) {
+                continue;
+            }
+            let at = OptionReader { given: g, origin };
             self.option(spec, &mut size, &at, &mut set)?;
         }
         size.finish(self, spec, origin, &mut set)?;
         Ok(set)
+    }
+
+    /// Whether a later option sets the same. Then that one counts, as in Slurm, and where it sets
+    /// something else there is a note.
+    fn is_said_anew(&mut self, option: &SbatchOption, later: &[SbatchOption]) -> bool {
+        let Some((what, value)) = sets_once(option) else { return false };
+        let anew = |l: &&SbatchOption| sets_once(l).is_some_and(|(w, _)| w == what);
+        let Some(by) = later.iter().rev().find(anew) else { return false };
+        if sets_once(by) != Some((what, value)) {
+            let message = format!(
+                "`--{}` is overruled by `--{}` on line {}",
+                option.name, by.name, by.place.line
+            );
+            self.note(option.place.line, message);
+        }
+        true
+    }
+
+    /// Stores which option decided a field.
+    fn took(&mut self, set: &mut Set, field: &'static str, name: &'static str, at: TextPosition) {
+        set.push((field.to_owned(), at));
+        self.options.push(SlurmOption { field, name, line: at.line });
     }
 
     fn option(
@@ -303,12 +334,16 @@ impl Slurm {
                 "tags"
             }
             "switches" => {
-                // One switch without a longest wait for it must be had; anything else is a wish.
-                if at.number(value.split('@').next().unwrap_or(value))? == 1 && !value.contains('@')
-                {
+                // One switch without a longest wait for it must be had; anything else is preferred.
+                let count = value.split_once('@').map_or(value, |(count, _)| count);
+                if at.number(count)? == 1 && count == value {
                     spec.topology.required = Some(Level::Leaf);
                     "topology.required"
                 } else {
+                    self.note(
+                        line,
+                        "`--switches` here means: one leaf is preferred, without a wait",
+                    );
                     spec.topology.preferred = Some(Level::Leaf);
                     "topology.preferred"
                 }
@@ -336,7 +371,7 @@ impl Slurm {
                 return Ok(());
             }
         };
-        set.push((field.to_owned(), place));
+        self.took(set, field, at.given.name, place);
         Ok(())
     }
 
@@ -379,6 +414,24 @@ impl Slurm {
             ),
         }
     }
+}
+
+/// What an option sets that can be set once only, and to what. None for those that add up, and for
+/// those that always have a note of their own.
+fn sets_once(option: &SbatchOption) -> Option<(&'static str, &str)> {
+    let value = option.value.as_str();
+    Some(match option.name {
+        "dependency" | "export" | "exclusive" | "constraint" | "output" | "error" | "mail-type"
+        | "mail-user" => return None,
+        "gres" => {
+            let gpus = value.split(',').find(|p| *p == "gpu" || p.starts_with("gpu:"))?;
+            ("gpus-per-node", gpus.strip_prefix("gpu:").unwrap_or("1"))
+        }
+        "tasks-per-node" => ("ntasks-per-node", value),
+        "workdir" => ("chdir", value),
+        "requeue" | "no-requeue" => ("requeue", option.name),
+        name => (name, value),
+    })
 }
 
 /// `N2`, `N` or `J` with its value glued on.
@@ -523,176 +576,5 @@ impl OptionReader<'_> {
                 .hint("use USR1, USR2, HUP, INT or TERM"));
         }
         Ok((format!("SIG{name}"), seconds, self.given.place.line))
-    }
-}
-
-/// Options that together say how large the gang is.
-#[derive(Default)]
-struct Size {
-    nodes: Option<(u32, TextPosition)>,
-    tasks: Option<(u32, TextPosition)>,
-    per_node: Option<(u32, TextPosition)>,
-    per_gpu: Option<(u32, TextPosition)>,
-    gpus: Option<(u32, TextPosition)>,
-    gpus_total: Option<(u32, TextPosition)>,
-    gpus_per_task: Option<(u32, TextPosition)>,
-    sku: Option<(String, TextPosition)>,
-    cpus_per_task: Option<(u32, TextPosition)>,
-    cpus_per_gpu: Option<(u32, TextPosition)>,
-    memory: Option<(u64, TextPosition)>,
-    memory_per_cpu: Option<(u64, TextPosition)>,
-    memory_per_gpu: Option<(u64, TextPosition)>,
-}
-
-impl Size {
-    fn option(&mut self, slurm: &mut Slurm, at: &OptionReader<'_>) -> Result<(), FileError> {
-        let (value, place) = (at.given.value.as_str(), at.given.place);
-        let gpus = |size: &mut Size, text: &str| {
-            let (kind, n) = at.gpus(text)?;
-            if let Some(kind) = kind {
-                size.sku = Some((kind, place));
-            }
-            Ok::<_, FileError>(Some((n, place)))
-        };
-        let memory = |slurm: &mut Slurm| {
-            let m = at.memory()?;
-            if m.is_none() {
-                slurm
-                    .note(place.line, "all memory of a node cannot be requested; none is reserved");
-            }
-            Ok::<_, FileError>(m.map(|m| (m, place)))
-        };
-        match at.given.name {
-            "nodes" => {
-                let (least, most) = value.split_once('-').unwrap_or((value, value));
-                if least != most {
-                    at.number(most)?;
-                    slurm.note(
-                        place.line,
-                        "of a range of nodes the least is used: see `--elastic` of #MUSTER",
-                    );
-                }
-                self.nodes = Some((at.number(least)?, place));
-            }
-            "ntasks" => self.tasks = Some((at.number(value)?, place)),
-            "ntasks-per-node" | "tasks-per-node" => {
-                self.per_node = Some((at.number(value)?, place));
-            }
-            "ntasks-per-gpu" => self.per_gpu = Some((at.number(value)?, place)),
-            "gpus-per-node" => self.gpus = gpus(self, value)?,
-            "gpus" => self.gpus_total = gpus(self, value)?,
-            "gpus-per-task" => self.gpus_per_task = gpus(self, value)?,
-            "gres" => {
-                for part in value.split(',') {
-                    if part == "gpu" {
-                        self.gpus = Some((1, place));
-                    } else if let Some(rest) = part.strip_prefix("gpu:") {
-                        // `gpu:h100` alone is one of that kind.
-                        let count =
-                            rest.starts_with(|c: char| c.is_ascii_digit()) || rest.contains(':');
-                        let one = format!("{rest}:1");
-                        self.gpus = gpus(self, if count { rest } else { &one })?;
-                    } else if part != "none" {
-                        let message = format!("`{}` is not scheduled here", shown(part));
-                        slurm.note(place.line, message);
-                    }
-                }
-            }
-            "cpus-per-task" => self.cpus_per_task = Some((at.number(value)?, place)),
-            "cpus-per-gpu" => self.cpus_per_gpu = Some((at.number(value)?, place)),
-            "mem" => self.memory = memory(slurm)?,
-            "mem-per-cpu" => self.memory_per_cpu = memory(slurm)?,
-            "mem-per-gpu" => self.memory_per_gpu = memory(slurm)?,
-            other => return Err(at.fail(format!("`--{other}` is not understood"))),
-        }
-        Ok(())
-    }
-
-    fn finish(
-        self,
-        slurm: &mut Slurm,
-        spec: &mut JobSpec,
-        origin: &str,
-        set: &mut Set,
-    ) -> Result<(), FileError> {
-        let fail =
-            |p: TextPosition, message: String| FileError::new(origin, message).at(p.line, p.column);
-        let divide = |total: (u32, TextPosition), by: u32, what: &str, hint: &str| {
-            if by == 0 || !total.0.is_multiple_of(by) {
-                let message =
-                    format!("{} {what} cannot be shared evenly among {by} nodes", total.0);
-                return Err(fail(total.1, message).hint(hint));
-            }
-            Ok(total.0 / by)
-        };
-        let gang = &mut spec.gang;
-        let mut nodes = self.nodes;
-        if let (None, Some(tasks), Some((per, _))) = (nodes, self.tasks, self.per_node) {
-            if per == 0 {
-                return Err(fail(tasks.1, "no tasks on a node".into()).hint("use at least 1"));
-            }
-            nodes = Some((tasks.0.div_ceil(per), tasks.1));
-        }
-        let count = nodes.map_or(1, |(n, _)| n);
-        let gpus = match (self.gpus, self.gpus_total) {
-            (Some(g), _) => Some(g),
-            (None, Some(t)) => {
-                if nodes.is_none() && t.0 > 1 {
-                    slurm.note(t.1.line, "all GPUs are asked on one node: add --nodes for more");
-                }
-                Some((divide(t, count, "GPUs", "use --gpus-per-node")?, t.1))
-            }
-            (None, None) => None,
-        };
-        let mut ranks = self.per_node;
-        if ranks.is_none()
-            && let Some(t) = self.tasks
-        {
-            ranks = Some((divide(t, count, "tasks", "use --ntasks-per-node")?, t.1));
-        }
-        if let (None, Some((n, p)), Some((g, _))) = (ranks, self.per_gpu, gpus) {
-            ranks = Some((n.saturating_mul(g), p));
-        }
-        // Slurm starts one task on a node unless told otherwise, whatever its GPUs.
-        let per_node = ranks.map_or(1, |(n, _)| n);
-        let gpus = gpus.or(self.gpus_per_task.map(|(n, p)| (n.saturating_mul(per_node), p)));
-        let cpus = match (self.cpus_per_task, self.cpus_per_gpu, gpus) {
-            (Some((c, p)), _, _) => Some((c.saturating_mul(per_node), p)),
-            (None, Some((c, p)), Some((g, _))) => Some((c.saturating_mul(g), p)),
-            _ => None,
-        };
-        let each = |m: Option<(u64, TextPosition)>, n: u32| {
-            m.map(|(b, p)| (b.saturating_mul(n.into()), p))
-        };
-        let memory = self
-            .memory
-            .or(each(self.memory_per_cpu, cpus.map_or(per_node, |(c, _)| c)))
-            .or(each(self.memory_per_gpu, gpus.map_or(0, |(g, _)| g)));
-        let mut mark = |field: &str, place: TextPosition| set.push((field.to_owned(), place));
-        gang.ranks_per_node = Some(per_node);
-        if let Some((n, p)) = nodes {
-            gang.nodes = Some(n);
-            mark("gang.nodes", p);
-        }
-        if let Some((n, p)) = gpus {
-            gang.gpus_per_node = Some(n);
-            mark("gang.gpus_per_node", p);
-        }
-        if let Some((_, p)) = ranks {
-            mark("gang.ranks_per_node", p);
-        }
-        if let Some((n, p)) = cpus {
-            gang.cpus_per_node = Some(n);
-            mark("gang.cpus_per_node", p);
-        }
-        if let Some((b, p)) = memory {
-            gang.memory_per_node = Some(Bytes(b));
-            mark("gang.memory_per_node", p);
-        }
-        if let Some((sku, p)) = self.sku {
-            gang.sku = Some(sku);
-            mark("gang.sku", p);
-        }
-        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::FileError;
 use crate::flags;
-use crate::parsed::{Note, Parsed, check};
+use crate::parsed::{Note, Parsed, check, overruled};
 use crate::sbatch::{Set, Slurm};
 use crate::tree::{TextPosition, TextPositions};
 use crate::words::{self, ShellWord};
@@ -65,10 +65,12 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
     }
     let mut spec = JobSpec::default();
     let mut set = slurm.finish(&mut spec, origin)?;
+    let slurms = spec.clone();
     // Muster's own directives win over Slurm's, so one script can serve both.
     for (place, words) in &ours {
         own_line(&mut spec, place.line, words, origin, &mut set)?;
     }
+    notes.extend(overruled(&slurm.options, &slurms, &spec, " of #MUSTER"));
     slurm.apply_after_directives(&mut spec);
     notes.append(&mut slurm.notes);
     if slurm.seen
@@ -84,7 +86,7 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
     }
     spec.run.script = Some(text.into());
     check(&spec).map_err(|p| located(origin, p, &set))?;
-    Ok(Parsed { spec, notes })
+    Ok(Parsed { spec, notes, options: slurm.options })
 }
 
 fn own_line(

@@ -133,6 +133,11 @@ fn problems_of_the_spec_point_at_their_field() {
     assert!(e.starts_with("job.yaml:4:5: run.env.RANK: "), "{e}");
     let e = yaml("name: a\nrun:\n  script: x\n  image: --b\n");
     assert!(e.starts_with("job.yaml:4:3: run.image: "), "{e}");
+    assert_eq!(
+        yaml("simulate: {run: 1h}\nrun:\n  command: [python, train.py]\n"),
+        "job.yaml:3:3: run.command: a job with `simulate` starts no process, so this would never run\n  \
+         hint: remove `simulate` to run it, or remove `run.command`"
+    );
     let e = yaml("name: a\ngang: {nodes: 2}\n");
     assert!(e.starts_with("job.yaml: run: nothing to run"), "{e}");
     let e =

@@ -85,6 +85,8 @@ fn exactly_one_thing_runs() {
     assert!(check_run(&run(None, &["true"]), false).is_ok());
     assert!(check_run(&run(None, &[]), true).is_ok());
     assert_eq!(check_run(&run(None, &[]), false).unwrap_err().field, "run");
+    assert_eq!(check_run(&run(Some("true"), &[]), true).unwrap_err().field, "run.script");
+    assert_eq!(check_run(&run(None, &["true"]), true).unwrap_err().field, "run.command");
     assert_eq!(check_run(&run(Some("true"), &["true"]), false).unwrap_err().field, "run");
     assert_eq!(check_run(&run(Some("a\0b"), &[]), false).unwrap_err().field, "run.script");
     let long = "x".repeat(MAX_SCRIPT + 1);

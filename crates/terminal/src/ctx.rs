@@ -61,6 +61,15 @@ impl Ctx {
         (usual.as_deref() != Some(given)).then_some(given)
     }
 
+    /// Refuses `-o json` and `yaml` where there is only text to print; `other` is what programs read.
+    pub fn only_text(&self, what: &str, other: &str) -> Result<(), Fail> {
+        if self.is_table() {
+            return Ok(());
+        }
+        let message = format!("{what} prints text and does not go with -o json or yaml");
+        Err(Fail::usage(message).hint(other))
+    }
+
     /// Prints one object: as a document, or as `table` says.
     pub fn show<T: Serialize>(
         &self,

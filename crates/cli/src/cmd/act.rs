@@ -78,6 +78,10 @@ async fn act(ctx: &Ctx, given: &[String], action: JobAction, all: bool) -> Resul
         let known = |(word, j): &(&str, Job)| {
             j.id == job.id && pick::array(j, word).is_some() == pick::array(&job, given).is_some()
         };
+        if all && pick::array(&job, given).is_none() {
+            let message = format!("--all: `{given}` is one job, no array");
+            return Err(Fail::usage(message).hint(format!("`muster requeue {given}` takes it")));
+        }
         if !found.iter().any(known) {
             found.push((given.as_str(), job));
         }

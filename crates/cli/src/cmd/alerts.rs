@@ -58,6 +58,10 @@ enum Verb {
 
 impl AlertsCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
+        if self.all && self.verb.is_some() {
+            return Err(Fail::usage("--all is for the list of alerts")
+                .hint("leave it out: resolved alerts are found by their ids, too"));
+        }
         let client = ctx.client()?;
         match self.verb {
             None => {
@@ -161,9 +165,10 @@ fn kinds(members: &[String]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Where an alert stands, in one word for all commands: one that is silenced notifies nobody.
+/// The state of an alert, in one word for all commands: an open one that is silenced notifies nobody.
 fn state_word(a: &Alert) -> &str {
-    if a.silenced.is_some() { "silenced" } else { a.state.as_str() }
+    let open = a.resolved_at.is_none();
+    if a.silenced.is_some() && open { "silenced" } else { a.state.as_str() }
 }
 
 /// The alerts as a table.
@@ -258,7 +263,9 @@ mod tests {
         assert!(text(&a, now, false).contains("silenced\n"));
         let listed = table(std::slice::from_ref(&a), now).render_for(None, false);
         assert!(listed.contains("silenced") && !listed.contains("firing"), "{listed}");
-        a.silenced = None;
+        (a.state, a.resolved_at) = ("resolved".into(), Some(a.since));
+        assert_eq!(state_word(&a), "resolved", "whatever silenced it until then");
+        (a.state, a.resolved_at, a.silenced) = ("firing".into(), None, None);
         assert_eq!(state_word(&a), "firing");
     }
 }

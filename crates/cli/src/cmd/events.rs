@@ -21,7 +21,7 @@ muster events -f -o json | jq 'select(.kind == \"node_lost\")'    one object a l
 )]
 pub(crate) struct Events {
     /// Follow: show new events as they come
-    #[arg(short, long, conflicts_with = "until")]
+    #[arg(short, long, conflicts_with_all = ["until", "limit"])]
     follow: bool,
     /// Only events after this one
     #[arg(long, value_name = "SEQ")]

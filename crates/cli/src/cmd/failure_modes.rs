@@ -26,6 +26,7 @@ pub(crate) struct FailureModes {
 impl FailureModes {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         if self.markdown {
+            ctx.only_text("--markdown", "`muster failure-modes -o json` asks the server")?;
             output::print(&markdown())?;
             return Ok(0);
         }

@@ -3,6 +3,7 @@
 use super::bulk::Refusals;
 use clap::{Args, Subcommand};
 use muster_api::{Finding, FindingsQuery, Remediation};
+use muster_health::modes;
 use muster_model::finding::Severity;
 use muster_model::remediation::{RemediationOutcome, RemediationStep};
 use muster_model::units::Time;
@@ -26,6 +27,7 @@ pub(crate) struct Findings {
     #[command(subcommand)]
     verb: Option<Verb>,
     /// Show this one
+    #[arg(conflicts_with_all = ["open", "all", "node", "kind", "severity", "job", "limit"])]
     id: Option<String>,
     /// Only open ones (this is what is shown anyway)
     #[arg(long, conflicts_with = "all")]
@@ -226,8 +228,11 @@ fn text(f: &Finding, chosen: Option<&Remediation>, now: Time, on: bool) -> Strin
             out.text(line);
         }
     }
-    if let Some(m) = muster_health::modes::mode(&f.kind) {
-        out.section("What to do", on);
+    let Some(m) = modes::mode(&f.kind) else { return out.0 };
+    out.section("What to do", on);
+    if modes::is_remark(m, f.severity) {
+        out.text("Nothing: it is watched. Findings follow when more than that is reported");
+    } else {
         // What is being done already is not advised again.
         let next = chosen.filter(|_| f.is_open()).and_then(|r| to_do(r, now));
         out.text(next.as_deref().unwrap_or(m.runbook));
@@ -280,6 +285,17 @@ pub(crate) mod tests {
         once.count = 1;
         assert!(super::text(&once, None, Time(120_000), false).contains("Seen:         1 time\n"));
         assert!(!text.contains("Closed:"), "{text}");
+    }
+
+    #[test]
+    fn a_remark_about_an_unknown_error_advises_no_reboot() {
+        let mut remark = finding(12);
+        (remark.kind, remark.severity) = ("gpu-fault".into(), Severity::Info);
+        remark.title = modes::title(&remark.kind, remark.severity).into();
+        let text = text(&remark, None, Time(120_000), false);
+        assert!(text.contains("asks for nothing") && text.contains("Nothing: it is"), "{text}");
+        assert!(!text.to_lowercase().contains("reboot") && !text.contains("restarted"), "{text}");
+        assert!(modes::title("gpu-fault", Severity::Critical).contains("must be restarted"));
     }
 
     #[test]

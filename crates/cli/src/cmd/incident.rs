@@ -22,6 +22,7 @@ pub(crate) struct IncidentCmd {
     #[command(subcommand)]
     verb: Option<Verb>,
     /// Show this one
+    #[arg(conflicts_with = "all")]
     id: Option<String>,
     /// Closed ones too
     #[arg(short, long)]
@@ -82,6 +83,7 @@ async fn spoken(ctx: &Ctx, verb: Verb) -> Result<u8, Fail> {
             return Ok(0);
         }
         Verb::Report { id } => {
+            ctx.only_text("`incident report`", "`muster incident record ID -o json` has the same")?;
             output::print(&String::from_utf8_lossy(&client.incident_report(&id).await?))?;
             return Ok(0);
         }

@@ -37,6 +37,7 @@ pub(crate) struct RemediationsCmd {
     #[command(subcommand)]
     verb: Option<Verb>,
     /// Show this one
+    #[arg(conflicts_with_all = ["all", "node", "limit"])]
     id: Option<String>,
     /// Ended ones too, each on a line of its own
     #[arg(short, long)]

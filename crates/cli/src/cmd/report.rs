@@ -43,6 +43,7 @@ impl Report {
         match self.what {
             ReportKind::Fleet(args) => {
                 let given = ctx.global.project.as_deref().filter(|p| !p.is_empty());
+                args.is_clear(ctx.typed_project())?;
                 let report = client.fleet_report(&args.query(given)).await?;
                 ctx.show(&report, |r| fleet::text(r, colour::on()))?;
             }

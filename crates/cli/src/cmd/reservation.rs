@@ -131,6 +131,12 @@ impl ReservationCmd {
                 show(ctx, made, dry_run)?;
             }
             Some(Verb::Create(create)) => {
+                if create.maintenance && ctx.typed_project().is_some() {
+                    return Err(Fail::usage(
+                        "--project: nobody's work runs in a maintenance window",
+                    )
+                    .hint("leave out --project, or --maintenance"));
+                }
                 let dry_run = create.dry_run;
                 let wanted = create.wanted(ctx.global.project.as_deref(), now())?;
                 let (name, body) = (wanted.name.as_str(), SetReservation::from_model(&wanted));

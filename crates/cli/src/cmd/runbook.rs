@@ -190,6 +190,10 @@ impl RunbookCmd {
             Verb::Show { name, text } => {
                 let book = client.runbook(&name).await?;
                 if text {
+                    ctx.only_text(
+                        "--text",
+                        "`muster runbook show NAME -o json` has the text in it",
+                    )?;
                     output::print(book.text.as_deref().unwrap_or_default())?;
                 } else {
                     ctx.show(&book, |b| show::book(b, on()))?;

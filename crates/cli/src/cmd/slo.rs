@@ -1,9 +1,10 @@
 //! `muster slo`: objectives and their error budgets.
 
+mod no_alert;
+
 use super::bulk::Refusals;
 use clap::{Args, Subcommand};
-use muster_api::{Alert, BurnRate, FiringRule, Slo, SloList};
-use muster_model::alert::Topic;
+use muster_api::{BurnRate, FiringRule, Slo, SloList};
 use muster_model::units::Span;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
@@ -76,11 +77,11 @@ impl SloCmd {
             }
             Some(Verb::Show { name }) => {
                 let one = client.slo(&name).await?;
-                let alert = match &one.alert {
-                    Some(id) if ctx.is_table() => client.alert(id).await.ok(),
-                    _ => None,
+                let alert = match ctx.is_table() {
+                    true => no_alert::line(&client, &one).await,
+                    false => String::new(),
                 };
-                ctx.show(&one, |s| text(s, alert.as_ref(), on()))?;
+                ctx.show(&one, |s| text(s, &alert, on()))?;
             }
             Some(Verb::Apply { file }) => apply(ctx, &client, &file).await?,
             Some(Verb::Delete { names }) => {
@@ -102,6 +103,7 @@ impl SloCmd {
                 return refusals.end(0);
             }
             Some(Verb::Rules) => {
+                ctx.only_text("`slo rules`", "it is YAML for Prometheus without -o")?;
                 let site = client.objectives().await?;
                 let all = muster_slo::defaults::in_force(&site.objectives);
                 let groups = muster_slo::rules::groups(&all);
@@ -232,17 +234,7 @@ fn scope(s: &Slo) -> String {
     if all.is_empty() { "the whole site".into() } else { all.join(", ") }
 }
 
-/// The alert that is open about an objective, and what that is about where it is not the objective.
-fn alert_text(id: &str, about: Option<(Topic, &str)>) -> String {
-    match about {
-        Some((topic, summary)) if topic != Topic::Objective => {
-            format!("{id}, which is about the hardware that it burns because of: {summary}")
-        }
-        _ => id.to_owned(),
-    }
-}
-
-fn text(s: &Slo, alert: Option<&Alert>, on: bool) -> String {
+fn text(s: &Slo, alert: &str, on: bool) -> String {
     let mut f = Facts::new();
     f.line("Objective", &s.name);
     f.line("State", shown_state(&s.state));
@@ -270,8 +262,7 @@ fn text(s: &Slo, alert: Option<&Alert>, on: bool) -> String {
             if s.gating { "blocked now" } else { "blocked when the error budget is exhausted" };
         f.line("Gates", format!("{}: {how}", gates.join(", ")));
     }
-    let about = alert.map(|a| (a.topic, a.summary.as_str()));
-    f.line("Alert", s.alert.as_deref().map(|id| alert_text(id, about)).unwrap_or_default());
+    f.line("Alert", alert);
     f.section("Burn rates", on);
     let mut burn = Table::new(&["OVER", "RATE"]);
     for b in &s.burn {
@@ -311,18 +302,6 @@ mod tests {
         let all = ["met", "below_target", "burning", "exhausted", "no_data"];
         let words = ["met", "not met", "burning", "exhausted", "no data"];
         assert_eq!(all.map(shown_state), words);
-    }
-
-    #[test]
-    fn the_alert_that_an_objective_is_part_of_is_named_with_what_it_is_about() {
-        let page = Some((Topic::Finding, "gpu:n1/3: gpu-off-bus; affects SLO goodput"));
-        assert_eq!(
-            alert_text("00ff", page),
-            "00ff, which is about the hardware that it burns because of: gpu:n1/3: gpu-off-bus; \
-             affects SLO goodput"
-        );
-        assert_eq!(alert_text("00ff", Some((Topic::Objective, "goodput: x"))), "00ff");
-        assert_eq!(alert_text("00ff", None), "00ff");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use clap::Args;
 use muster_api::{Explanation, Submitted};
 use muster_client::Client;
 use muster_model::spec::JobSpec;
+use muster_specs::Parsed;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
 use muster_terminal::{follow, jobs, output, pick};
@@ -79,8 +80,12 @@ pub(crate) fn spec(
     command: Vec<String>,
 ) -> Result<JobSpec, Fail> {
     let Some(file) = file else { return job.spec(ctx, command) };
-    let mut spec = read_spec(&file)?;
+    let (parsed, origin) = read_spec(&file)?;
+    let mut spec = parsed.spec.clone();
     job.over(ctx, &mut spec)?;
+    for note in parsed.notes.iter().chain(&parsed.overruled(&spec)) {
+        output::note(&format!("note: {origin}:{}: {}", note.line, note.message));
+    }
     Ok(spec)
 }
 
@@ -116,8 +121,8 @@ fn describe_submission(submitted: &Submitted, spec: &JobSpec, terminal: bool) ->
     text
 }
 
-/// Reads a spec or script; notes go to stderr.
-fn read_spec(file: &str) -> Result<JobSpec, Fail> {
+/// Reads a spec or script; and what to call the file in notes about it.
+fn read_spec(file: &str) -> Result<(Parsed, &str), Fail> {
     let most = muster_specs::job::MAX_FILE as u64 + 1;
     let mut bytes = Vec::new();
     let read = if file == "-" {
@@ -142,11 +147,7 @@ fn read_spec(file: &str) -> Result<JobSpec, Fail> {
         .hint("a job is a YAML spec or a shell script; to run a program, put it after `--`")
     })?;
     let origin = if file == "-" { "stdin" } else { file };
-    let muster_specs::Parsed { spec, notes } = muster_specs::job::parse(&text, origin)?;
-    for note in notes {
-        output::note(&format!("note: {origin}:{}: {}", note.line, note.message));
-    }
-    Ok(spec)
+    Ok((muster_specs::job::parse(&text, origin)?, origin))
 }
 
 #[cfg(test)]

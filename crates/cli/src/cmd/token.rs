@@ -76,6 +76,12 @@ impl TokenCmd {
         let client = ctx.client()?;
         match self.verb {
             Verb::Create { name, join, role, ttl, uses } => {
+                if join && ctx.typed_project().is_some() {
+                    return Err(Fail::usage(
+                        "--project: a token that nodes join with has no project",
+                    )
+                    .hint("leave it out"));
+                }
                 let project = ctx.global.project.clone().filter(|p| !p.is_empty() && !join);
                 let body =
                     CreateToken { name, role: role.map(Into::into), project, ttl, join, uses };

@@ -17,9 +17,9 @@ muster topology check site.toml    without a server\n  muster topology apply sit
 pub(crate) struct TopologyCmd {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// The narrowest level that gets lines of its own
-    #[arg(long, default_value = "node", value_name = "LEVEL")]
-    depth: Level,
+    /// The narrowest level that gets lines of its own [default: node]
+    #[arg(long, value_name = "LEVEL")]
+    depth: Option<Level>,
     /// Only ASCII
     #[arg(long)]
     ascii: bool,
@@ -41,8 +41,8 @@ enum Verb {
 
 impl TopologyCmd {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-        let options =
-            draw::Options { ascii: self.ascii, depth: self.depth, ..draw::Options::default() };
+        let depth = self.depth.unwrap_or(Level::Node);
+        let options = draw::Options { ascii: self.ascii, depth, ..draw::Options::default() };
         match self.verb {
             None => {
                 let client = ctx.client()?;
@@ -60,6 +60,12 @@ impl TopologyCmd {
                     file.display(),
                     topology.nodes.len()
                 ));
+            }
+            Some(Verb::Apply { .. }) if self.ascii || self.depth.is_some() => {
+                return Err(Fail::usage(
+                    "--depth and --ascii are for drawing, `apply` draws nothing",
+                )
+                .hint("`muster topology check FILE` draws what a file says"));
             }
             Some(Verb::Apply { file }) => {
                 let topology = read(&file)?;

@@ -50,7 +50,7 @@ pub(super) fn alerts(c: &Cluster) {
     says(&out, &[&format!("alert {id} is acknowledged\n")]);
     says(&c.muster(&["alerts", "show", &id]), &["Acknowledged", "on it"]);
     assert_eq!(stopped(c).expect("still open")["state"], "acknowledged");
-    refuses(&c.muster(&["alerts", "ack", ""]), 2, &["the id of the alert is empty"]);
+    refuses(&c.muster(&["alerts", "ack", ""]), 2, &["ID is empty"]);
     refuses(&c.muster(&["alerts", "ack", "ffffffffffffffff"]), 3, &["ffffffffffffffff"]);
 
     let out = c.muster(&["silence"]);

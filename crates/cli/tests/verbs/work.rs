@@ -185,6 +185,11 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     assert_eq!(binds.map(|c| &c["name"]), Some(&"quota".into()), "{why:#}");
     let never = ["whatif", "submit", "--project", "team", "--gpus", "8", "--", "true"];
     says(&c.muster(&never), &["quota team leaves 0 of the 8 GPUs it asks for, and never will"]);
+    let beyond = c.muster(&["submit", "--project", "team", "--gpus", "8", "--hold", "--", "true"]);
+    beyond.code(0);
+    let note = "note: quota team leaves 0 of the 8 GPUs it asks for, and never will";
+    assert!(beyond.stderr.contains(note), "{beyond:?}");
+    c.muster(&["cancel", beyond.stdout.trim()]).code(0);
     let row = c.json(&["quota"])["report"]["quotas"][0].clone();
     assert_eq!((&row["name"], &row["used_milli"]), (&"team".into(), &4000.into()), "{row:#}");
     says(&c.muster(&["quota"]), &["team", "NOMINAL"]);

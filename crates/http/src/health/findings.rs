@@ -1,6 +1,6 @@
 //! What was found to be wrong.
 
-use super::{id, missing, node_name, order, reason, sees, title};
+use super::{id, missing, node_name, order, reason, sees, title_of};
 use crate::auth::{Caller, OperatorWriter, Reader};
 use crate::error::{Failure, Reply};
 use crate::extract::{OptionalBody, Query, Segment, shown};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// The finding as the API shows it.
 pub(crate) fn view(f: &ModelFinding) -> Finding {
-    Finding::of(f, title(&f.seen.kind))
+    Finding::of(f, title_of(&f.seen))
 }
 
 /// The same for this caller. What is found of hardware again names the attempt that uses it then, which may

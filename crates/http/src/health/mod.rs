@@ -18,7 +18,7 @@ use super::extract::{number, shown};
 use muster_engine::State as Site;
 use muster_health::modes;
 use muster_model::entity::Entity;
-use muster_model::finding::Finding;
+use muster_model::finding::{Finding, ObservedFinding};
 use muster_model::names::{NameError, NodeName};
 use muster_model::resolve::some_lines;
 use muster_model::tenant::Role;
@@ -29,6 +29,11 @@ use super::auth::Caller;
 /// What the map of failure modes calls a kind.
 pub(crate) fn title(kind: &str) -> &'static str {
     modes::mode(kind).map_or("", |m| m.title)
+}
+
+/// What a finding is called.
+pub(crate) fn title_of(seen: &ObservedFinding) -> &'static str {
+    modes::title(&seen.kind, seen.severity)
 }
 
 /// May this caller see it? Tenants see what is about their own jobs.

@@ -1,6 +1,6 @@
 //! What happened to a node: faults, findings, remediations, stages, tests, jobs that were hit.
 
-use super::title;
+use super::title_of;
 use crate::auth::Reader;
 use crate::error::{Failure, Reply};
 use crate::extract::{Query, Segment};
@@ -117,7 +117,7 @@ fn of_finding(at: Time, id: u64, f: &ObservedFinding, over: Option<&str>) -> Tim
         Some(why) => format!("{} is over: {why}", f.kind),
         None => {
             let why = f.evidence.first().map(|e| format!(": {e}")).unwrap_or_default();
-            format!("{} ({}){why}", f.kind, title(&f.kind))
+            format!("{} ({}){why}", f.kind, title_of(f))
         }
     };
     TimelineEntry {

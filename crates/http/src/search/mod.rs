@@ -295,7 +295,7 @@ fn search_findings(
     let closed = newest().filter(|f| f.closed.is_some()).take(HEALTH_SCANNED);
     for f in open.chain(closed).filter(|f| health::sees(site, caller, f)) {
         let (id, entity, title) =
-            (f.id.to_string(), f.seen.entity.to_string(), health::title(&f.seen.kind));
+            (f.id.to_string(), f.seen.entity.to_string(), health::title_of(&f.seen));
         let fit = wanted.fit(&[&id, &f.seen.kind, title, &entity]);
         found.offer(fit, || finding_hit(f, id.clone(), title));
     }

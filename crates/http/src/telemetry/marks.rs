@@ -1,7 +1,7 @@
 //! What happened to a job while its figures were taken.
 
 use crate::auth::Caller;
-use crate::health::{sees, title};
+use crate::health::{sees, title_of};
 use muster_api::TelemetryMark;
 use muster_engine::State;
 use muster_model::finding::Finding;
@@ -73,7 +73,7 @@ pub(super) fn of(
     }));
     let held = held(placement);
     for f in s.health.findings.values().filter(|f| about(f, job, &held) && sees(s, caller, f)) {
-        let title = title(&f.seen.kind);
+        let title = title_of(&f.seen);
         let name = if title.is_empty() { f.seen.kind.as_str() } else { title };
         out.push(TelemetryMark {
             severity: Some(f.seen.severity.word().into()),

@@ -2,8 +2,10 @@
 
 use super::{HttpConfig, PATIENCE, Site, patient, site, site_with};
 use muster_model::command::Command;
+use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 fn near(a: &Value, b: f64) -> bool {
@@ -196,4 +198,15 @@ async fn gpus_of_a_lost_node_are_held_and_those_of_a_suspect_are_not_free() {
     let got = s.post(&s.operator, "/v1/nodes/n1/retire", &Value::Null).await;
     assert_eq!(got.status, 409, "{:?}", got.body);
     assert!(got.json()["error"].to_string().contains("may write there"), "{:?}", got.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_counts_every_agent_that_is_connected_once() {
+    let s = site().await;
+    let connected: BTreeMap<NodeName, String> =
+        ["n1", "gone"].map(|n| (n.parse().unwrap(), "9.9.9".to_owned())).into();
+    let rows = s.brain.read(|site| crate::period::versions(site, &connected));
+    let agents: Vec<_> = rows.iter().filter(|r| r.what == "agent").collect();
+    assert_eq!(agents.len(), 1, "{rows:?}");
+    assert_eq!((agents[0].version.as_str(), agents[0].nodes), ("9.9.9", 1));
 }

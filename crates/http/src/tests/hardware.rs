@@ -117,7 +117,6 @@ async fn a_plan_to_cut_a_gpu_says_who_must_leave() {
     s.brain.system(cut).await.unwrap();
     let spec = json!({
         "name": "slice", "gang": {"mig": "3g.40gb"}, "simulate": {"run": "1h"},
-        "run": {"command": ["true"]},
     });
     let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
     let plan = async |query: &str| {

@@ -535,6 +535,27 @@ async fn every_answer_gives_one_reason_where_a_quota_leaves_too_little() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_its_quota_never_allows_is_submitted_with_a_warning() {
+    let s = site().await;
+    let quota = json!({"name": "a", "projects": ["alpha"], "gpus": [{"nominal": 4}]});
+    let got = put(&s, &s.admin, "/v1/quotas", &json!({"quotas": {"tree": [quota]}})).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let ask = async |gpus: u32| {
+        let spec = json!({"gang": {"gpus": gpus}, "run": {"command": ["true"]}, "hold": true});
+        s.post(&s.user, "/v1/jobs", &spec).await.json()
+    };
+    let within = ask(4).await;
+    assert!(within["id"].is_string() && within.get("has_warnings").is_none(), "{within}");
+    let beyond = ask(8).await;
+    assert_eq!(beyond["has_warnings"], true, "{beyond}");
+    let path = format!("/v1/jobs/{}/explain", beyond["id"].as_str().unwrap());
+    let why = s.get(&s.user, &path).await.json();
+    let quota = why["constraints"].as_array().unwrap().iter().find(|c| c["name"] == "quota");
+    let detail = quota.and_then(|c| c["detail"].as_str()).unwrap_or_default();
+    assert!(detail.contains("of the 8 GPUs it asks for, and never will"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_submission_is_answered_with_whether_there_is_a_warning_to_ask_for() {
     let s = site().await;
     let run = json!({"command": ["train"]});

@@ -5,7 +5,7 @@ use crate::names::turns_text;
 use crate::spec::{RunSpec, SpecProblem, problem};
 use std::collections::BTreeMap;
 
-/// Checks what a job runs. `simulate` says that it runs nothing.
+/// Checks what a job runs. `simulate` says that it runs nothing, and then nothing may be named to run.
 ///
 /// # Errors
 /// The first thing that is wrong, with the field and how to fix it.
@@ -34,6 +34,14 @@ pub fn check_run(run: &RunSpec, simulate: bool) -> Result<(), SpecProblem> {
                 "run",
                 "nothing to run",
                 "set run.script (a shell script) or run.command (a program and its arguments)",
+            ));
+        }
+        (script, no_command) if simulate && (script.is_some() || !no_command) => {
+            let field = if script.is_some() { "run.script" } else { "run.command" };
+            return Err(problem(
+                field,
+                "a job with `simulate` starts no process, so this would never run",
+                format!("remove `simulate` to run it, or remove `{field}`"),
             ));
         }
         _ => {}

@@ -3,9 +3,14 @@
 use muster_api::Timestamp;
 use muster_model::units::{Span, Time};
 
+/// To the nearest second: what slept for five took 4.98 as often as 5.02.
+fn seconds(span: Span) -> u64 {
+    span.0.saturating_add(500) / 1000
+}
+
 /// `45s`, `3m20s`, `2h05m`, `3d4h`: at most two units.
 pub fn length(span: Span) -> String {
-    let s = span.0 / 1000;
+    let s = seconds(span);
     match s {
         0..60 => format!("{s}s"),
         60..3600 => format!("{}m{:02}s", s / 60, s % 60),
@@ -17,7 +22,7 @@ pub fn length(span: Span) -> String {
 /// `45s`, `3m`, `2h`, `3d`: one unit, for narrow columns. The nearest one: a wait of 1 h 59 min that
 /// reads as an hour is planned for as half of what it is.
 pub fn short(span: Span) -> String {
-    let s = span.0 / 1000;
+    let s = seconds(span);
     let near = |unit: u64| (s + unit / 2) / unit;
     match s {
         0..60 => format!("{s}s"),
@@ -80,7 +85,11 @@ mod tests {
     fn lengths_have_at_most_two_units() {
         for (ms, long, brief) in [
             (0, "0s", "0s"),
-            (59_999, "59s", "59s"),
+            (499, "0s", "0s"),
+            (4_600, "5s", "5s"),
+            (5_400, "5s", "5s"),
+            (59_400, "59s", "59s"),
+            (59_999, "1m00s", "1m"),
             (200_000, "3m20s", "3m"),
             (7_500_000, "2h05m", "2h"),
             (273_600_000, "3d4h", "3d"),

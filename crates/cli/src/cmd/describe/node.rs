@@ -1,7 +1,7 @@
 //! A node for people.
 
 use crate::cmd::{faults, findings, node as steer, nodes, remediations};
-use muster_api::{Node, TimelineEntry};
+use muster_api::{Node, TimelineEntry, TimelineKind, Timestamp};
 use muster_model::node::Stage;
 use muster_model::qualification::first_failure;
 use muster_model::units::Time;
@@ -21,7 +21,7 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
     if ready || node.stage != Stage::Ready {
         f.line("Stage", format!("{:?}", node.stage).to_lowercase());
     }
-    health(&mut f, node, now);
+    health(&mut f, node, times, now);
     f.line("Reachable", if node.reachable { "yes" } else { "no" });
     f.line(
         "Cordoned",
@@ -153,10 +153,25 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
     f.0
 }
 
+/// Since when it is in its state, and why. A state that is not a stage has a moment of its own.
+fn since<'a>(node: &'a Node, times: &[TimelineEntry]) -> Option<(Timestamp, &'a str)> {
+    match node.state.as_str() {
+        "lost" => Some((node.changed_at, "heartbeat lost")),
+        "qualifying" => node.qualifying.as_ref().map(|q| (q.asked_at, "a test was requested")),
+        "cordoned" => {
+            let stages = times.iter().filter(|e| e.what == TimelineKind::Stage);
+            let run = stages.take_while(|e| e.text != "uncordoned");
+            // A second one gives another reason.
+            let first = run.filter(|e| e.text.starts_with("cordoned")).last()?;
+            Some((first.at, node.cordon.as_deref().unwrap_or_default()))
+        }
+        _ => Some((node.stage_since?, node.stage_why.as_deref().unwrap_or_default())),
+    }
+}
+
 /// Since when and why it stands where it does, and what keeps work away from it.
-fn health(f: &mut Facts, node: &Node, now: Time) {
-    let why = node.stage_why.as_deref().unwrap_or_default();
-    let since = node.stage_since.map(|t| format!("{}, {why}", relative(now, t)));
+fn health(f: &mut Facts, node: &Node, times: &[TimelineEntry], now: Time) {
+    let since = since(node, times).map(|(t, why)| format!("{}, {why}", relative(now, t)));
     f.line("Since", since.unwrap_or_default().trim_end_matches([',', ' ']));
     // When the stage is reported as taking too long. Nothing returns the node then.
     if let Some(until) = node.stage_until {
@@ -208,7 +223,6 @@ fn timeline(times: &[TimelineEntry], now: Time) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_api::TimelineKind;
     use muster_model::finding::Severity;
 
     #[test]
@@ -252,6 +266,37 @@ mod tests {
         let cordoned = text(&node, &[], Time(0), false);
         assert!(!cordoned.contains("Stage:"), "{cordoned}");
         assert!(!cordoned.contains("for the 2nd time"), "{cordoned}");
+    }
+
+    #[test]
+    fn a_state_that_is_no_stage_began_when_it_began() {
+        let mut node = nodes::tests::node("hgx-01");
+        (node.stage_since, node.stage_why) = (Some(Time(0).into()), Some("its test passed".into()));
+        let now = Time(7_200_000);
+        let entry = |minutes: u64, text: &str| TimelineEntry {
+            at: (now - muster_model::units::Span::mins(minutes)).into(),
+            what: TimelineKind::Stage,
+            id: None,
+            gpu: None,
+            severity: None,
+            text: text.into(),
+        };
+        let times = [
+            entry(1, "cordoned: new fan"),
+            entry(3, "cordoned: fan"),
+            entry(20, "uncordoned"),
+            entry(30, "cordoned: cable"),
+        ];
+        let line = |node: &Node, times: &[TimelineEntry]| {
+            let text = text(node, times, now, false);
+            text.lines().find(|l| l.starts_with("Since:")).unwrap_or_default().to_owned()
+        };
+        assert_eq!(line(&node, &times), "Since:        2h ago, its test passed");
+        (node.state, node.cordon) = ("cordoned".into(), Some("new fan".into()));
+        assert_eq!(line(&node, &times), "Since:        3m ago, new fan");
+        assert_eq!(line(&node, &[]), "", "what is not known is not shown");
+        (node.state, node.changed_at) = ("lost".into(), Time(6_600_000).into());
+        assert_eq!(line(&node, &times), "Since:        10m ago, heartbeat lost");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use muster_api::{FleetMetrics, FleetQuery, FleetReport, FleetRow, FleetStep, Timestamp};
 use muster_model::units::{Span, Time};
+use muster_terminal::fail::Fail;
 use muster_terminal::output::colour::{Style, paint};
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Cell, Table, cell, number};
@@ -34,6 +35,17 @@ enum By {
 }
 
 impl FleetArgs {
+    /// Refuses two projects of which one would be ignored.
+    pub(super) fn is_clear(&self, typed: Option<&str>) -> Result<(), Fail> {
+        match (self.only.as_deref(), typed) {
+            (Some(only), Some(typed)) if only != typed => {
+                Err(Fail::usage(format!("--only {only} and --project {typed} name two projects"))
+                    .hint("give one of them"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// `given` is the project of `--project`.
     pub(super) fn query(&self, given: Option<&str>) -> FleetQuery {
         let step = match self.by {
