@@ -187,6 +187,7 @@ impl Engine {
             f.seen.severity == Severity::Critical
                 && f.seen.confidence >= SURE
                 && of_hardware(&f.seen)
+                && self.is_in_use(f)
                 && !self.explained(f)
         };
         self.state.health.open_on(node).find(grave).cloned()

@@ -409,7 +409,7 @@ impl Engine {
         }
         self.end_remediation(id, outcome, why, by_operator);
         let Some(n) = self.state.nodes.get(&r.node).cloned() else { return };
-        if r.action == Action::IsolateGpu {
+        if r.action == Action::IsolateGpu && r.step != RemediationStep::Proposed {
             let bit = r.gpu.filter(|g| *g < 64).map_or(0, |g| 1u64 << g);
             let gpus = GpuSet(n.excluded_gpus.0 & !bit);
             let (node, reason) = (n.name.clone(), why.to_owned());

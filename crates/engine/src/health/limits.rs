@@ -18,25 +18,41 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const PAGE_AGAIN: Span = Span::hours(1);
 /// What holds everything back while automation is stopped, before its reason.
 pub(super) const STOPPED: &str = "automation is stopped";
+/// What holds back what the policy leaves to an operator.
+const BY_POLICY: &str = "pending approval by the policy";
 /// How long somebody has to be told.
 const PAGE_WITHIN: Span = Span::hours(24);
 
 impl Engine {
-    /// Why automation may not take a node now; none: it may.
+    /// Why automation may not begin a remediation now; none: it may.
     pub(super) fn held(&mut self, r: &Remediation, n: &Node) -> Option<String> {
         if r.approved.is_some() {
             return None;
         }
-        self.unproven(r).or_else(|| self.machine_held(n))
+        if let Some(why) = self.unproven(r).or_else(|| self.stop_in_force()) {
+            return Some(why);
+        }
+        let taking = self.state.policy.remediations.mode(Action::Drain);
+        if r.begun_by(taking) == Mode::Approve {
+            return Some(BY_POLICY.into());
+        }
+        // Restarting a job takes nothing out of service.
+        if r.action.takes_node() { self.machine_held(n) } else { None }
+    }
+
+    /// Why automation does nothing by itself now, where it is stopped.
+    pub(super) fn stop_in_force(&self) -> Option<String> {
+        let stopped = self.state.health.automation.stopped.as_ref();
+        stopped.map(|s| format!("{STOPPED}: {}", s.reason))
     }
 
     /// Why the machine may not take a node by itself now, whatever for; none: it may.
     pub(crate) fn machine_held(&mut self, n: &Node) -> Option<String> {
-        if let Some(s) = &self.state.health.automation.stopped {
-            return Some(format!("{STOPPED}: {}", s.reason));
+        if let Some(why) = self.stop_in_force() {
+            return Some(why);
         }
         if self.state.policy.remediations.mode(Action::Drain) == Mode::Approve {
-            return Some("pending approval by the policy".into());
+            return Some(BY_POLICY.into());
         }
         if is_out(&self.state.health, n) {
             return None;
@@ -61,8 +77,8 @@ impl Engine {
         if matches!(entity, Entity::Template(..) | Entity::Image(_)) {
             return None;
         }
-        if let Some(s) = &self.state.health.automation.stopped {
-            return Some(format!("{STOPPED}: {}", s.reason));
+        if let Some(why) = self.stop_in_force() {
+            return Some(why);
         }
         self.work.groups = None;
         let book = &self.state.health;

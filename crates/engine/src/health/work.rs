@@ -115,11 +115,13 @@ impl Work {
             Event::NodeInventoried { inventory, .. } if !inventory.versions.is_empty() => {
                 self.inventoried.get_or_insert(r.at);
             }
-            // A GPU that work may use again has to be there.
-            Event::GpusExcluded { node, .. }
-                if state.nodes.get(node).is_some_and(|n| !n.missing_gpus.is_empty()) =>
-            {
-                self.absent_after(node, r.at);
+            Event::GpusExcluded { node, .. } => {
+                // A GPU that work may use again has to be there.
+                if state.nodes.get(node).is_some_and(|n| !n.missing_gpus.is_empty()) {
+                    self.absent_after(node, r.at);
+                }
+                // Nothing critical may be left of what work uses.
+                self.due.insert(node.clone());
             }
             Event::NodeDrained { node }
             | Event::NodeBack { node, .. }
