@@ -228,8 +228,9 @@ impl Engine {
         }
     }
 
-    /// A node was reconciled: what was found there meanwhile is acted on.
-    pub(crate) fn act_on_reconciled_findings(&mut self, node: &NodeName) {
+    /// A node was reconciled, or what covered its findings is over: each that has no remediation gets
+    /// its own.
+    pub(crate) fn reconsider_findings_on(&mut self, node: &NodeName) {
         let open: Vec<u64> = self.state.health.open_on(node).map(|f| f.id).collect();
         self.reconsider_findings(&open);
     }
@@ -292,6 +293,8 @@ impl Engine {
         };
         for id in findings {
             let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
+            // It may be what its node got no new work for.
+            self.work.due.extend(f.seen.entity.node().cloned());
             if keeps(&self.state.health, &f) {
                 continue;
             }

@@ -415,8 +415,17 @@ impl Engine {
             let (node, reason) = (n.name.clone(), why.to_owned());
             self.emit(None, Event::GpusExcluded { node, gpus, reason, by_operator });
         }
-        if holds(&r) && taking(self, &r.node).is_none() {
-            self.ready_again(&n, why, by_operator);
+        // What else is open there was covered, and has another cause than this one.
+        if !by_operator {
+            self.reconsider_findings_on(&r.node);
+        }
+        let free = match by_operator {
+            true => taking(self, &r.node).is_none(),
+            false => !self.is_taken(&r.node),
+        };
+        if holds(&r) && free {
+            let n = self.state.nodes.get(&r.node).cloned().unwrap_or_else(|| n.clone());
+            self.release(&n, why, by_operator);
         } else if r.step == RemediationStep::Proposed {
             self.settle_allocation(&r.node, why, by_operator);
         }
@@ -461,7 +470,11 @@ impl Engine {
             let (node, reason) = (n.name.clone(), why.to_owned());
             self.emit(None, Event::NodeStaged { node, stage, reason, until: None, by_operator });
         }
-        // Work that was told to leave and has not left may stay.
+        self.keep_told_work(n, why);
+    }
+
+    /// Work that was told to leave a node and has not left may stay.
+    pub(super) fn keep_told_work(&mut self, n: &Node, why: &str) {
         let told: Vec<_> = self.state.attempts_on(&n.name).cloned().collect();
         for job in told {
             let Some(a) = &job.attempt else { continue };

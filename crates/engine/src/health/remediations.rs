@@ -334,7 +334,8 @@ impl Engine {
                     _ => RemediationOutcome::Resolved,
                 };
                 self.end_remediation(r.id, outcome, &why, false);
-                if noted && r.action.takes_node() {
+                if noted && r.action >= Action::IsolateGpu {
+                    self.reconsider_findings_on(&n.name);
                     self.settle_allocation(&n.name, &why, false);
                 }
             }
