@@ -3,6 +3,7 @@
 use super::held::{image, of_work, template};
 use crate::Engine;
 use muster_health::correlate::{Common, CorrelationInput, NodeTraits, correlate};
+use muster_lifecycle::groups::counts;
 use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
@@ -115,9 +116,10 @@ impl Engine {
         nodes.into_iter().map(|(e, all)| (e, count(all.len()))).collect()
     }
 
-    /// Nodes of the fleet that belong to a group.
+    /// Nodes of the fleet that belong to a group. Those that are retired, or have not joined yet, fail
+    /// no more and not yet.
     fn size_of(&self, e: &Entity) -> u32 {
-        let all = self.state.nodes.values();
+        let all = self.state.nodes.values().filter(|n| counts(n));
         let n = match e {
             Entity::Job(j) => {
                 let job = self.state.jobs.get(j);

@@ -181,6 +181,7 @@ impl Work {
             event,
             Event::NodeEnrolled { .. }
                 | Event::NodeRetired { .. }
+                | Event::NodeReady { .. }
                 | Event::NodeInventoried { .. }
                 | Event::TopologySet { .. }
         ) {
