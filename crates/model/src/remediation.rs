@@ -650,4 +650,15 @@ impl Share {
         };
         (part(self.total), part(self.per_hour))
     }
+
+    /// The same in thousandths of a node, of which GPUs are parts.
+    #[must_use]
+    pub fn milli_of(&self, n: u32) -> (u64, u64) {
+        let most = (u64::from(n) * 1000).saturating_sub(1);
+        let part = |percent: u32| {
+            let share = u64::from(n) * u64::from(percent) * 10;
+            share.max(u64::from(self.at_least) * 1000).min(most)
+        };
+        (part(self.total), part(self.per_hour))
+    }
 }

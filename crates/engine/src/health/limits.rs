@@ -4,7 +4,7 @@ use super::work::Group;
 use crate::Engine;
 use crate::state::{HealthState, State};
 use muster_lifecycle::groups::{FLEET, GroupKind, counts, memberships};
-use muster_lifecycle::limits::{GroupUse, holds, stop_holds, storm};
+use muster_lifecycle::limits::{GroupUse, holds, holds_part, stop_holds, storm};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
@@ -36,8 +36,24 @@ impl Engine {
         if r.begun_by(taking) == Mode::Approve {
             return Some(BY_POLICY.into());
         }
-        // Restarting a job takes nothing out of service.
-        if r.action.takes_node() { self.machine_held(n) } else { None }
+        match r.action {
+            // Restarting a job takes nothing out of service.
+            Action::Watch | Action::RestartJob => None,
+            Action::IsolateGpu => self.isolation_held(r, n),
+            _ => self.machine_held(n),
+        }
+    }
+
+    /// Why automation may not take a GPU of a node now; none: it may. It counts as its part of the
+    /// node.
+    fn isolation_held(&mut self, r: &Remediation, n: &Node) -> Option<String> {
+        let is_free = r.gpu.is_none_or(|g| n.excluded_gpus.iter().any(|e| e == g));
+        if is_free || is_out(&self.state.health, n) {
+            return None;
+        }
+        let why = holds_part(&self.groups_of(n), part(n, 1))?;
+        self.page(&format!("automation reached a {}", cut_at(&why, ':')), &why);
+        Some(why)
     }
 
     /// Why automation does nothing by itself now, where it is stopped.
@@ -166,7 +182,19 @@ impl Engine {
                 let g = groups.entry(name).or_default();
                 g.out = g.out.saturating_add(1);
                 g.hour = g.hour.saturating_add(1);
+                g.parts = g.parts.saturating_sub(isolated(n));
                 g.stopped = g.stopped.saturating_sub(u32::from(was_stopped));
+            }
+        }
+    }
+
+    /// A GPU of a node that is not out is being isolated: what was counted follows.
+    pub(super) fn count_isolated(&mut self, n: &Node) {
+        if let Some(groups) = &mut self.work.groups {
+            for (name, _) in memberships(n) {
+                let g = groups.entry(name).or_default();
+                g.parts = g.parts.saturating_add(part(n, 1));
+                g.parts_hour = g.parts_hour.saturating_add(part(n, 1));
             }
         }
     }
@@ -204,8 +232,8 @@ impl Engine {
             let hour = g.hour.saturating_sub(u32::from(own));
             let share = kind.share(&limits);
             let stoppable = kind.at_rest(&limits, g.nodes);
-            let (nodes, out, stopped) = (g.nodes, g.out, g.stopped);
-            GroupUse { name, share, nodes, out, hour, stopped, stoppable }
+            let Group { nodes, out, parts, parts_hour, stopped, .. } = g;
+            GroupUse { name, share, nodes, out, hour, parts, parts_hour, stopped, stoppable }
         };
         memberships(n).into_iter().map(used).collect()
     }
@@ -239,6 +267,8 @@ impl State {
             nodes: g.nodes,
             out: g.out,
             hour: g.hour,
+            parts: g.parts,
+            parts_hour: g.parts_hour,
             stopped: g.stopped,
             stoppable: GroupKind::Fleet.at_rest(limits, g.nodes),
         }
@@ -249,15 +279,27 @@ impl State {
         let hour = |t: &Time| now.since(*t) < Span::hours(1);
         let taken: BTreeSet<&NodeName> =
             self.health.automation.taken.iter().filter(|(t, _)| hour(t)).map(|(_, n)| n).collect();
+        let mut isolated_lately: BTreeMap<&NodeName, BTreeSet<u32>> = BTreeMap::new();
+        for r in self.health.remediations.values().filter(|r| r.action == Action::IsolateGpu) {
+            let begun = |(t, s): &(Time, RemediationStep)| *s == RemediationStep::Moving && hour(t);
+            if let Some(gpu) = r.gpu.filter(|_| r.taken.iter().any(begun)) {
+                isolated_lately.entry(&r.node).or_default().insert(gpu);
+            }
+        }
         for n in self.nodes.values().filter(|n| counts(n)) {
             let gone = is_out(&self.health, n);
             let lately = taken.contains(&n.name);
             let stopped = !gone && self.health.is_stopped(n);
+            let parts = if gone { 0 } else { isolated(n) };
+            let new = isolated_lately.get(&n.name).map_or(0, BTreeSet::len);
+            let new = part(n, u32::try_from(new).unwrap_or(u32::MAX));
             for (name, _) in memberships(n) {
                 let g = out.entry(name).or_default();
                 g.nodes += 1;
                 g.out += u32::from(gone);
                 g.hour += u32::from(lately);
+                g.parts = g.parts.saturating_add(parts);
+                g.parts_hour = g.parts_hour.saturating_add(if lately { 0 } else { new });
                 g.stopped += u32::from(stopped);
             }
         }
@@ -284,6 +326,18 @@ pub(crate) fn is_out(book: &HealthState, n: &Node) -> bool {
                 RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended
             )
     })
+}
+
+/// So many GPUs of a node, in thousandths of the node.
+fn part(n: &Node, gpus: u32) -> u32 {
+    let all = n.gpu_set().or(n.missing_set()).len();
+    gpus.saturating_mul(1000).checked_div(all).unwrap_or(0).min(1000)
+}
+
+/// What automation has taken of a node by isolating GPUs, in thousandths.
+fn isolated(n: &Node) -> u32 {
+    let all = n.gpu_set().or(n.missing_set());
+    part(n, n.excluded_gpus.minus(n.excluded_by_operator).and(all).len())
 }
 
 fn cut_at(text: &str, c: char) -> &str {

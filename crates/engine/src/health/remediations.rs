@@ -405,6 +405,9 @@ impl Engine {
                 let bit = r.gpu.filter(|g| *g < 64).map_or(0, |g| 1u64 << g);
                 let gpus = muster_model::placement::GpuSet(n.excluded_gpus.0 | bit);
                 let node = n.name.clone();
+                if !was_out && gpus != n.excluded_gpus {
+                    self.count_isolated(n);
+                }
                 self.emit(None, Event::GpusExcluded { node, gpus, reason, by_operator: false });
             }
             _ => {

@@ -198,3 +198,31 @@ fn a_node_that_was_taken_is_not_restarted_after_automation_was_stopped() {
         assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     }
 }
+
+#[test]
+fn isolated_gpus_count_in_the_limits_as_their_part_of_a_node() {
+    let mut w = isolating(16);
+    // The GPUs of two nodes, one after another: as much as may be taken within an hour.
+    for n in [0, 8].map(node) {
+        for gpu in 0..8 {
+            see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), gpu), Severity::Critical);
+        }
+        assert_eq!(of(&w, &n).excluded_gpus, GpuSet(0xff));
+    }
+    let limit = "limit of fleet: 2 of 16 nodes were taken out of service within an hour, 2 may be";
+    ecc(&mut w, &node(4));
+    xid79(&mut w, &node(12));
+    for n in [4, 12].map(node) {
+        assert_eq!(stands(&w, &n), (Stage::Suspect, RemediationStep::Proposed));
+        assert_eq!(remediation(&w, &n).unwrap().why, limit);
+    }
+    assert_eq!(of(&w, &node(4)).excluded_gpus, GpuSet::EMPTY);
+    // A server that starts anew counts the same.
+    let again = w.engine.state().held_by_automation(w.now);
+    assert_eq!((again.parts, again.parts_hour, again.out), (2000, 2000, 0));
+    w.sleep(Span::mins(62));
+    assert_eq!(of(&w, &node(4)).excluded_gpus, GpuSet(1 << 3));
+    assert_eq!((of(&w, &node(4)).stage, remediation(&w, &node(4))), (Stage::Ready, None));
+    assert_eq!(stands(&w, &node(12)), (Stage::Quarantined, RemediationStep::Approval));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
