@@ -23,6 +23,10 @@ mod recovery;
 mod rehearse;
 #[path = "health/repeats.rs"]
 mod repeats;
+#[path = "health/several.rs"]
+mod several;
+#[path = "health/stopped.rs"]
+mod stopped;
 #[path = "health/tested.rs"]
 mod tested;
 #[path = "health/timeline.rs"]

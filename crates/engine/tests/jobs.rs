@@ -186,6 +186,27 @@ fn a_rank_that_is_killed_and_nobody_knows_why_is_not_the_jobs_fault() {
 }
 
 #[test]
+fn a_retry_leaves_the_node_that_ended_the_attempt_while_another_fits() {
+    let mut w = TestSite::new(2, 8);
+    let id = w.run(gang(1, 8));
+    let first = w.nodes_of(id)[0].clone();
+    w.report(id, &first, killed(""));
+    w.sleep(Span::mins(2));
+    assert_eq!(w.job(id).past.last().unwrap().verdict, Verdict::Unknown);
+    let second = w.nodes_of(id)[0].clone();
+    assert_ne!(second, first, "nothing is known of it yet");
+    // Where no other fits it will do.
+    let other = w.run(gang(1, 8));
+    assert_eq!(w.nodes_of(other), [first]);
+    w.start(id);
+    w.report(id, &second, killed(""));
+    w.sleep(Span::mins(2));
+    assert_eq!(w.job(id).attempts, 3);
+    assert_eq!(w.nodes_of(id), [second]);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn a_rank_that_is_killed_for_its_memory_failed_by_itself() {
     let mut w = TestSite::new(1, 8);
     let id = w.submit(gang(1, 8));

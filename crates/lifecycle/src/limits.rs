@@ -16,31 +16,59 @@ pub struct GroupUse {
     pub out: u32,
     /// Of them, taken within the last hour.
     pub hour: u32,
+    /// What automation took of the other nodes by isolating GPUs, in thousandths of a node.
+    pub parts: u32,
+    /// The same, within the last hour.
+    pub parts_hour: u32,
     /// Of them, not out, but without new work by automation.
     pub stopped: u32,
     /// Of them, so many may be out or without new work by automation at a time.
     pub stoppable: u32,
 }
 
+/// A whole node, in thousandths.
+const WHOLE: u32 = 1000;
+
 /// Why one more node of these groups may not be taken; none: it may.
 #[must_use]
 pub fn holds(groups: &[GroupUse]) -> Option<String> {
+    holds_part(groups, WHOLE)
+}
+
+/// Why so many thousandths of a node of these groups may not be taken; none: they may.
+#[must_use]
+pub fn holds_part(groups: &[GroupUse], part: u32) -> Option<String> {
+    let milli = |nodes: u32, parts: u32| u64::from(nodes) * u64::from(WHOLE) + u64::from(parts);
     groups.iter().find_map(|g| {
         let (total, hour) = g.share.of(g.nodes);
-        if g.out >= total {
+        let (most, most_hour) = g.share.milli_of(g.nodes);
+        if milli(g.out, g.parts) + u64::from(part) > most {
             Some(format!(
                 "limit of {}: {} of {} nodes are out by automation, {total} may be",
-                g.name, g.out, g.nodes
+                g.name,
+                in_nodes(g.out, g.parts),
+                g.nodes
             ))
-        } else if g.hour >= hour {
+        } else if milli(g.hour, g.parts_hour) + u64::from(part) > most_hour {
             Some(format!(
                 "limit of {}: {} of {} nodes were taken out of service within an hour, {hour} may be",
-                g.name, g.hour, g.nodes
+                g.name,
+                in_nodes(g.hour, g.parts_hour),
+                g.nodes
             ))
         } else {
             None
         }
     })
+}
+
+/// `2`, or `2.125` with one isolated GPU of eight.
+fn in_nodes(nodes: u32, parts: u32) -> String {
+    let nodes = nodes.saturating_add(parts / WHOLE);
+    match parts % WHOLE {
+        0 => nodes.to_string(),
+        rest => format!("{nodes}.{rest:03}"),
+    }
 }
 
 /// Nodes of a group of `n` that automation may keep from new work at a time, those it took
@@ -84,7 +112,9 @@ mod tests {
         let limits = Limits::default();
         let (share, stopped) = (limits.fleet, 0);
         let stoppable = stoppable(&limits, share, nodes);
-        GroupUse { name: "fleet".into(), share, nodes, out, hour, stopped, stoppable }
+        let (parts, parts_hour) = (0, 0);
+        let name = "fleet".into();
+        GroupUse { name, share, nodes, out, hour, parts, parts_hour, stopped, stoppable }
     }
 
     #[test]
@@ -113,6 +143,21 @@ mod tests {
     }
 
     #[test]
+    fn isolated_gpus_count_as_their_part_of_a_node() {
+        let with = |out, parts| GroupUse { parts, parts_hour: parts, ..group(16, out, out) };
+        assert_eq!(holds_part(&[with(0, 1875)], 125), None);
+        let why = holds_part(&[with(0, 2000)], 125).unwrap();
+        assert!(why.contains("2 of 16 nodes were taken out of service within an hour"), "{why}");
+        assert!(holds(&[with(1, 1000)]).is_some(), "parts of nodes add up");
+        let why = holds(&[GroupUse { hour: 0, parts_hour: 0, ..with(2, 250) }]).unwrap();
+        assert_eq!(why, "limit of fleet: 2.250 of 16 nodes are out by automation, 3 may be");
+        // Of the only node a GPU may be taken, never all of them.
+        let alone = |parts| GroupUse { parts, ..group(1, 0, 0) };
+        assert_eq!(holds_part(&[alone(0)], 125), None);
+        assert!(holds_part(&[alone(875)], 125).is_some());
+    }
+
+    #[test]
     fn a_storm_is_many_nodes_at_once() {
         let l = Limits::default();
         assert!(!storm(&l, 4, 8), "too few to tell");
@@ -130,7 +175,9 @@ mod tests {
             let share = Share { total, per_hour, at_least };
             let (stopped, stoppable) = (0, u32::MAX);
             let name = "g".into();
-            let mut g = GroupUse { name, share, nodes, out: 0, hour: 0, stopped, stoppable };
+            let (out, hour, parts, parts_hour) = (0, 0, 0, 0);
+            let mut g =
+                GroupUse { name, share, nodes, out, hour, parts, parts_hour, stopped, stoppable };
             for n in 0..nodes {
                 if holds(std::slice::from_ref(&g)).is_none() {
                     g.out += 1;

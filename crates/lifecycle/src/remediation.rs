@@ -22,8 +22,10 @@ pub struct View<'a> {
     pub open: bool,
     /// The finding is bad enough to go on when watching did not help.
     pub grave: bool,
-    /// Why automation may not take the node now.
+    /// Why automation may not begin it now, or, once nothing runs there, its act.
     pub held: Option<String>,
+    /// Its act was begun before.
+    pub begun: bool,
     /// Something still runs where it is done.
     pub busy: bool,
     /// The node is heard.
@@ -73,17 +75,16 @@ pub fn next(v: &View<'_>) -> Next {
     match v.step {
         RemediationStep::Proposed if v.action == Action::Watch => watch(v, late),
         RemediationStep::Proposed if !v.open => Next::Done("what asked for it is over".into()),
-        RemediationStep::Proposed => match (&v.held, v.mode) {
-            // Restarting a job takes nothing out of service.
-            (Some(why), _) if v.action.takes_node() => Next::Hold(why.clone()),
-            _ => Next::Take,
+        RemediationStep::Proposed => match &v.held {
+            Some(why) => Next::Hold(why.clone()),
+            None => Next::Take,
         },
         RemediationStep::Moving if v.busy => Next::Wait,
         RemediationStep::Moving => match v.action {
             Action::Watch | Action::RestartJob => Next::Done("the work continues elsewhere".into()),
             Action::IsolateGpu => Next::Done("the GPU is out, the others work".into()),
             Action::Drain => test_or_ask(v),
-            _ if v.mode == Mode::Automatic || v.approved => Next::Act,
+            _ if v.approved || (v.mode == Mode::Automatic && v.held.is_none()) => Next::Act,
             _ => Next::Ask,
         },
         RemediationStep::Approval if v.approved && v.action == Action::Replace => Next::Repair,
@@ -96,6 +97,10 @@ pub fn next(v: &View<'_>) -> Next {
         // What was done already, where it cannot be tested, is not done again.
         RemediationStep::Approval if v.act.is_some_and(|end| end.ok) => Next::Wait,
         RemediationStep::Approval if v.approved => Next::Act,
+        // Automation was stopped when its turn came, and is not any more.
+        RemediationStep::Approval if v.mode == Mode::Automatic && v.held.is_none() => {
+            if v.action > Action::Drain && !v.begun { Next::Act } else { Next::Wait }
+        }
         // Repaired by people, who say so with a test.
         RemediationStep::Approval | RemediationStep::Repairing => Next::Wait,
         RemediationStep::Acting => match v.act {
@@ -146,6 +151,7 @@ mod tests {
             open: true,
             grave: true,
             held: None,
+            begun: false,
             busy: false,
             reachable: true,
             act: None,
@@ -210,11 +216,28 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_restarted_whatever_the_limits_say() {
-        let v = View {
-            held: Some("limit".into()),
-            ..view(Action::RestartJob, RemediationStep::Proposed)
-        };
-        assert_eq!(next(&v), Next::Take);
+    fn what_takes_no_node_waits_too_where_something_holds_it() {
+        for action in [Action::RestartJob, Action::IsolateGpu] {
+            let v = view(action, RemediationStep::Proposed);
+            assert_eq!(next(&v), Next::Take);
+            let held = View { held: Some("stopped".into()), ..v };
+            assert_eq!(next(&held), Next::Hold("stopped".into()));
+        }
+    }
+
+    #[test]
+    fn an_automatic_act_waits_for_approval_while_automation_is_stopped() {
+        let automatic = |step| View { mode: Mode::Automatic, ..view(Action::Reboot, step) };
+        let stopped = |step| View { held: Some("stopped".into()), ..automatic(step) };
+        let (moving, approval) = (RemediationStep::Moving, RemediationStep::Approval);
+        assert_eq!(next(&automatic(moving)), Next::Act);
+        assert_eq!(next(&stopped(moving)), Next::Ask);
+        assert_eq!(next(&View { approved: true, ..stopped(moving) }), Next::Act);
+        assert_eq!(next(&stopped(approval)), Next::Wait);
+        assert_eq!(next(&View { approved: true, ..stopped(approval) }), Next::Act);
+        assert_eq!(next(&automatic(approval)), Next::Act, "it runs again");
+        assert_eq!(next(&View { begun: true, ..automatic(approval) }), Next::Wait, "once");
+        let drain = View { mode: Mode::Automatic, ..view(Action::Drain, approval) };
+        assert_eq!(next(&drain), Next::Wait, "it cannot be tested");
     }
 }

@@ -97,12 +97,12 @@ impl Action {
         self >= Action::Drain
     }
 
-    /// Does it wait for approval at this step? What a limit holds back is proposed only, and goes on
-    /// when somebody approves it; what takes no node, such as watching, needs nobody.
+    /// Does it wait for approval at this step? What something holds back is proposed only, and goes on
+    /// when somebody approves it; watching needs nobody.
     #[must_use]
     pub fn awaits_approval(self, step: RemediationStep) -> bool {
         step == RemediationStep::Approval
-            || (step == RemediationStep::Proposed && self.takes_node())
+            || (step == RemediationStep::Proposed && self > Action::Watch)
     }
 }
 
@@ -274,13 +274,24 @@ impl Remediation {
         open && self.action.awaits_approval(self.step)
     }
 
+    /// Who decides that it begins, where `taking` is who decides that a node is taken. What is done to
+    /// hardware begins with its node being taken, and has a decision of its own later.
+    #[must_use]
+    pub fn begun_by(&self, taking: Mode) -> Mode {
+        match self.action {
+            Action::Watch | Action::RestartJob | Action::IsolateGpu => self.mode,
+            Action::Drain => self.mode.min(taking),
+            _ => taking,
+        }
+    }
+
     /// Does a limit, missing proof or stopped automation delay it? Then nobody has to decide, though
-    /// an operator may approve it. `taking` is who decides that a node is taken: where that is an
-    /// operator, and automation runs, it is pending approval.
+    /// an operator may approve it. `taking` is who decides that a node is taken: where an operator
+    /// decides that it begins, and automation runs, it is pending approval.
     #[must_use]
     pub fn is_delayed(&self, taking: Mode, stopped: bool) -> bool {
         let proposed = self.is_pending() && self.step == RemediationStep::Proposed;
-        proposed && (stopped || taking != Mode::Approve)
+        proposed && (stopped || self.begun_by(taking) != Mode::Approve)
     }
 
     /// Its state in words, the same wherever it is shown: how it ended, else whether somebody has to decide,
@@ -650,6 +661,17 @@ impl Share {
         let part = |percent: u32| {
             let share = u64::from(n) * u64::from(percent) / 100;
             u32::try_from(share).unwrap_or(u32::MAX).max(self.at_least).min(most)
+        };
+        (part(self.total), part(self.per_hour))
+    }
+
+    /// The same in thousandths of a node, of which GPUs are parts.
+    #[must_use]
+    pub fn milli_of(&self, n: u32) -> (u64, u64) {
+        let most = (u64::from(n) * 1000).saturating_sub(1);
+        let part = |percent: u32| {
+            let share = u64::from(n) * u64::from(percent) * 10;
+            share.max(u64::from(self.at_least) * 1000).min(most)
         };
         (part(self.total), part(self.per_hour))
     }

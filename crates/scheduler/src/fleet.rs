@@ -93,6 +93,8 @@ pub struct Fleet {
     pub(crate) booked: BTreeSet<Pos>,
     /// Nodes that take new work only where no other fits.
     pub(crate) avoided: BTreeSet<u32>,
+    /// Nodes that ended the last attempt of a waiting job: it goes there only where no other fits.
+    tried: BTreeMap<JobId, NodeName>,
     /// Jobs whose reserved start rests on a node that does not carry it any more, and why.
     pub(crate) broken: BTreeMap<JobId, Loss>,
     pub(crate) skus: Vec<String>,
@@ -141,6 +143,21 @@ impl Fleet {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
+    }
+
+    /// A job that waits goes to this node only where no other fits, because it ended the job's last
+    /// attempt; none: to any.
+    pub fn try_last(&mut self, job: JobId, node: Option<&NodeName>) {
+        match node {
+            Some(n) => self.tried.insert(job, n.clone()),
+            None => self.tried.remove(&job),
+        };
+    }
+
+    /// The node that a job tries last, if it takes work at all.
+    pub(crate) fn tried_last(&self, job: JobId) -> Option<u32> {
+        let ix = self.find(self.tried.get(&job)?)?;
+        self.present(ix).filter(|e| e.open()).map(|_| ix)
     }
 
     pub(crate) fn entry(&self, ix: u32) -> &Entry {

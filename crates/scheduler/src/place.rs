@@ -44,8 +44,10 @@ pub(crate) struct Query<'a> {
     pub(crate) end: Time,
     /// Nodes that may fail are avoided where they can be.
     pub(crate) large: bool,
-    /// Nodes where something was found will do.
+    /// Nodes where something was found will do, and the one that ended its last attempt.
     pub(crate) anywhere: bool,
+    /// The node that ended its last attempt.
+    pub(crate) tried: Option<u32>,
 }
 
 impl<'a> Query<'a> {
@@ -71,13 +73,14 @@ impl<'a> Query<'a> {
             end: w.ends(now),
             large: w.demand.nodes() >= large_gang,
             anywhere: true,
+            tried: fleet.tried_last(w.job),
         }
     }
 
     /// Can the node carry this share from now on, as long as the job lasts?
     pub(crate) fn passes(&self, f: &Fleet, e: &Entry, a: &Ask) -> bool {
         e.open()
-            && (self.anywhere || !e.facts.avoided)
+            && (self.anywhere || !(e.facts.avoided || self.tried == Some(e.pos.ix)))
             && f.free_until(e, a, self.who, self.now, self.end)
     }
 }
@@ -106,9 +109,10 @@ pub(crate) fn place(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> 
     place_preferred(fleet, q)
 }
 
-/// Finds room on nodes where nothing was found, if they do.
+/// Finds room on nodes where nothing was found, and not on the one that ended its last attempt, if
+/// they do.
 fn place_preferred(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
-    if fleet.avoided.is_empty() {
+    if fleet.avoided.is_empty() && q.tried.is_none() {
         return place_among(fleet, q);
     }
     place_sound(fleet, q).or_else(|NoCapacity| place_among(fleet, q))

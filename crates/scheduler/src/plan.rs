@@ -488,8 +488,8 @@ impl Cycle<'_> {
         let Some(kept) = f.kept.get(&job) else { return };
         let q = Query::new(f, &work, self.now, self.policy.hazard.large_gang, skus);
         // Something was found on a node since it was kept: others do better, if they fit now.
-        let doubtful = kept.nodes.iter().any(|ix| f.avoided.contains(ix));
-        let sound = doubtful.then(|| place_sound(f, &q).ok()).flatten();
+        let doubtful = |ix: &u32| f.avoided.contains(ix) || q.tried == Some(*ix);
+        let sound = kept.nodes.iter().any(doubtful).then(|| place_sound(f, &q).ok()).flatten();
         if let Some(placed) = sound.or_else(|| place_on(f, &q, &kept.nodes).ok()) {
             self.start(work.clone(), placed);
         } else {

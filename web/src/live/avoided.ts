@@ -8,13 +8,13 @@ export type Avoided = ReadonlyMap<string, string>;
 const NOBODY: Avoided = new Map();
 
 /**
- * `waiting` of the site's health: what waits for approval, and what waits to be allowed to take its node. While the
- * latter waits, new work goes to the node only where no other fits.
+ * `waiting` of the site's health: what waits for approval, and what waits to be allowed to take its node, or a GPU of
+ * it. While the latter waits, new work goes to the node only where no other fits. A restart of a job takes none.
  */
 export function avoidedNodes(
-  waiting: Pick<Schemas['Remediation'], 'node' | 'step' | 'finding' | 'kind'>[],
+  waiting: Pick<Schemas['Remediation'], 'node' | 'step' | 'finding' | 'kind' | 'action'>[],
 ): Avoided {
-  const held = waiting.filter((r) => r.step === 'proposed');
+  const held = waiting.filter((r) => r.step === 'proposed' && r.action !== 'restart_job');
   return new Map(held.map((r) => [r.node, `finding ${r.finding} (${r.kind})`]));
 }
 

@@ -42,6 +42,7 @@ const remediation = (node: string, step: 'proposed' | 'approval') => ({
   step,
   finding: '12',
   kind: 'xid',
+  action: 'reboot' as const,
 });
 const avoided = avoidedNodes([remediation('n1', 'proposed'), remediation('n2', 'approval')]);
 

@@ -684,7 +684,7 @@ pub(super) fn reconcile(e: &mut Engine, req: &Request, name: &NodeName) -> Resul
         if n.stage == Stage::Ready && n.qualified.is_none() && idle {
             qualify::on_join(e, name);
         }
-        e.act_on_reconciled_findings(name);
+        e.reconsider_findings_on(name);
     }
     Ok(Answer::Done)
 }

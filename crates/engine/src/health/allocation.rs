@@ -3,6 +3,7 @@
 //! of a detector that lies must not empty the fleet.
 
 use super::findings::of_hardware;
+use crate::qualify;
 use crate::state::index::block;
 use crate::{Engine, State};
 use muster_lifecycle::limits::stop_holds;
@@ -55,10 +56,27 @@ impl Engine {
             (Stage::Suspect, None) if !self.is_taken(node) => {
                 self.ready_again(&n, why, by_operator);
             }
+            // What is only recorded stops nothing; what an operator denied does.
             (Stage::Suspect, Some(_)) if !waits && !self.is_taken(node) => {
-                self.ready_again(&n, why, by_operator);
+                if by_operator || !self.is_denied(node) {
+                    self.ready_again(&n, why, by_operator);
+                }
             }
             _ => {}
+        }
+    }
+
+    /// No remediation holds a node any more that one took: it returns to service. Where something
+    /// else that is critical waits there, or was denied, what runs may stay and nothing new comes.
+    pub(super) fn release(&mut self, n: &Node, why: &str, by_operator: bool) {
+        let waits = self.state.health.waits_on(&n.name) || self.is_denied(&n.name);
+        match self.stops(&n.name).filter(|_| waits && !by_operator) {
+            None => self.ready_again(n, why, by_operator),
+            Some(f) => {
+                qualify::drop_test(self, n);
+                self.emit(None, no_new_work(&n.name, &f));
+                self.keep_told_work(n, why);
+            }
         }
     }
 
@@ -105,11 +123,8 @@ impl Engine {
     /// out as before.
     pub(super) fn settle_other_gpus(&mut self, undone: &Remediation) {
         self.consider_other_gpus(undone);
-        let denied = |f: &&Arc<Finding>| {
-            let last = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
-            last.is_some_and(|r| r.outcome == Some(RemediationOutcome::Denied))
-        };
-        let Some(f) = self.critical_on_other_gpus(undone).find(denied).cloned() else { return };
+        let denied = self.critical_on_other_gpus(undone).find(|f| self.was_denied(f)).cloned();
+        let Some(f) = denied else { return };
         let ready = self.state.nodes.get(&undone.node).is_some_and(|n| n.stage == Stage::Ready);
         if !ready || self.is_taken(&undone.node) {
             return;
@@ -158,14 +173,7 @@ impl Engine {
             return;
         }
         self.count_stopped(n);
-        let event = Event::NodeStaged {
-            node: n.name.clone(),
-            stage: Stage::Suspect,
-            reason: format!("{} (finding {}): no new work", f.seen.kind, f.id),
-            until: None,
-            by_operator: false,
-        };
-        self.emit(None, event);
+        self.emit(None, no_new_work(&n.name, f));
     }
 
     /// Too many nodes were found at once to be believed: those among them that only take no new
@@ -183,17 +191,33 @@ impl Engine {
 
     /// The finding for which a node gets no new work.
     fn stops(&self, node: &NodeName) -> Option<Arc<Finding>> {
-        let grave = |f: &&Arc<Finding>| {
+        self.stopping(node).next().cloned()
+    }
+
+    /// Did an operator deny what was to be done about one of those findings?
+    fn is_denied(&self, node: &NodeName) -> bool {
+        self.stopping(node).any(|f| self.was_denied(f))
+    }
+
+    fn was_denied(&self, f: &Finding) -> bool {
+        let last = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
+        last.is_some_and(|r| r.outcome == Some(RemediationOutcome::Denied))
+    }
+
+    /// All findings for which a node gets no new work, oldest first.
+    fn stopping(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Finding>> {
+        let grave = move |f: &&Arc<Finding>| {
             f.seen.severity == Severity::Critical
                 && f.seen.confidence >= SURE
                 && of_hardware(&f.seen)
+                && self.is_in_use(f)
                 && !self.explained(f)
         };
-        self.state.health.open_on(node).find(grave).cloned()
+        self.state.health.open_on(node).filter(grave)
     }
 
     /// Has automation taken a node, by a remediation that goes on?
-    fn is_taken(&self, node: &NodeName) -> bool {
+    pub(super) fn is_taken(&self, node: &NodeName) -> bool {
         let on = |s: RemediationStep| {
             !matches!(
                 s,
@@ -201,5 +225,16 @@ impl Engine {
             )
         };
         self.state.health.remediations_of(node).any(|r| r.action.takes_node() && on(r.step))
+    }
+}
+
+/// A node gets no new work for a finding, and keeps what it has.
+fn no_new_work(node: &NodeName, f: &Finding) -> Event {
+    Event::NodeStaged {
+        node: node.clone(),
+        stage: Stage::Suspect,
+        reason: format!("{} (finding {}): no new work", f.seen.kind, f.id),
+        until: None,
+        by_operator: false,
     }
 }

@@ -3,6 +3,7 @@
 use super::held::{image, of_work, template};
 use crate::Engine;
 use muster_health::correlate::{Common, CorrelationInput, NodeTraits, correlate};
+use muster_lifecycle::groups::counts;
 use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
@@ -115,9 +116,10 @@ impl Engine {
         nodes.into_iter().map(|(e, all)| (e, count(all.len()))).collect()
     }
 
-    /// Nodes of the fleet that belong to a group.
+    /// Nodes of the fleet that belong to a group. Those that are retired, or have not joined yet, fail
+    /// no more and not yet.
     fn size_of(&self, e: &Entity) -> u32 {
-        let all = self.state.nodes.values();
+        let all = self.state.nodes.values().filter(|n| counts(n));
         let n = match e {
             Entity::Job(j) => {
                 let job = self.state.jobs.get(j);
@@ -228,8 +230,9 @@ impl Engine {
         }
     }
 
-    /// A node was reconciled: what was found there meanwhile is acted on.
-    pub(crate) fn act_on_reconciled_findings(&mut self, node: &NodeName) {
+    /// A node was reconciled, or what covered its findings is over: each that has no remediation gets
+    /// its own.
+    pub(crate) fn reconsider_findings_on(&mut self, node: &NodeName) {
         let open: Vec<u64> = self.state.health.open_on(node).map(|f| f.id).collect();
         self.reconsider_findings(&open);
     }
@@ -292,6 +295,8 @@ impl Engine {
         };
         for id in findings {
             let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
+            // It may be what its node got no new work for.
+            self.work.due.extend(f.seen.entity.node().cloned());
             if keeps(&self.state.health, &f) {
                 continue;
             }

@@ -421,14 +421,23 @@ impl Engine {
         }
         self.end_remediation(id, outcome, why, by_operator);
         let Some(n) = self.state.nodes.get(&r.node).cloned() else { return };
-        if r.action == Action::IsolateGpu {
+        if r.action == Action::IsolateGpu && r.step != RemediationStep::Proposed {
             let bit = r.gpu.filter(|g| *g < 64).map_or(0, |g| 1u64 << g);
             let gpus = GpuSet(n.excluded_gpus.0 & !bit);
             let (node, reason) = (n.name.clone(), why.to_owned());
             self.emit(None, Event::GpusExcluded { node, gpus, reason, by_operator });
         }
-        if holds(&r) && taking(self, &r.node).is_none() {
-            self.ready_again(&n, why, by_operator);
+        // What else is open there was covered, and has another cause than this one.
+        if !by_operator {
+            self.reconsider_findings_on(&r.node);
+        }
+        let free = match by_operator {
+            true => taking(self, &r.node).is_none(),
+            false => !self.is_taken(&r.node),
+        };
+        if holds(&r) && free {
+            let n = self.state.nodes.get(&r.node).cloned().unwrap_or_else(|| n.clone());
+            self.release(&n, why, by_operator);
         } else if r.step == RemediationStep::Proposed {
             self.settle_allocation(&r.node, why, by_operator);
         }
@@ -473,7 +482,11 @@ impl Engine {
             let (node, reason) = (n.name.clone(), why.to_owned());
             self.emit(None, Event::NodeStaged { node, stage, reason, until: None, by_operator });
         }
-        // Work that was told to leave and has not left may stay.
+        self.keep_told_work(n, why);
+    }
+
+    /// Work that was told to leave a node and has not left may stay.
+    pub(super) fn keep_told_work(&mut self, n: &Node, why: &str) {
         let told: Vec<_> = self.state.attempts_on(&n.name).cloned().collect();
         for job in told {
             let Some(a) = &job.attempt else { continue };

@@ -14,7 +14,7 @@ use muster_model::ids::AttemptKey;
 use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::{Inventory, Node, NodeRole, Stage};
 use muster_model::qualification::{Qualified, Qualifying};
-use muster_model::remediation::{Remediation, RemediationStep};
+use muster_model::remediation::{Action, Remediation, RemediationStep};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
 
@@ -283,6 +283,12 @@ impl Engine {
         let project = self.project_of(f.seen.attempt);
         self.emit(project.as_ref(), Event::FindingClosed { id, why: why.to_owned(), decided });
         self.close_straggler(&f.seen);
+        // A restart of its job may wait, at the job's node.
+        let own = f.remediation.and_then(|r| self.state.health.remediations.get(&r));
+        let restart = own.filter(|r| r.outcome.is_none() && r.action == Action::RestartJob);
+        if let Some(node) = restart.map(|r| r.node.clone()) {
+            self.work.due.insert(node);
+        }
         if let Some(node) = f.seen.entity.node() {
             self.work.due.insert(node.clone());
             if f.seen.entity.gpu().is_some() {
@@ -447,15 +453,18 @@ impl Engine {
 
     /// Is something critical still open that a test could disprove?
     pub(super) fn is_kept_out(&self, node: &NodeName) -> bool {
-        // A GPU that no work is given any more keeps nobody out.
-        let excluded = self.state.nodes.get(node).map(|n| n.excluded_gpus);
-        let in_use = |f: &Finding| {
-            let out = |g: u32| excluded.is_some_and(|x| x.iter().any(|e| e == g));
-            f.seen.entity.gpu().is_none_or(|g| !out(g))
+        let critical = |f: &Arc<Finding>| {
+            can_be_over(f) && f.seen.severity == Severity::Critical && self.is_in_use(f)
         };
-        let critical =
-            |f: &Arc<Finding>| can_be_over(f) && f.seen.severity == Severity::Critical && in_use(f);
         self.state.health.open_on(node).any(critical)
+    }
+
+    /// May work use what a finding is about? A GPU that no work is given any more keeps nobody out.
+    pub(super) fn is_in_use(&self, f: &Finding) -> bool {
+        let excluded = f.seen.entity.node().and_then(|n| self.state.nodes.get(n));
+        let excluded = excluded.map(|n| n.excluded_gpus);
+        let out = |g: u32| excluded.is_some_and(|x| x.iter().any(|e| e == g));
+        f.seen.entity.gpu().is_none_or(|g| !out(g))
     }
 
     /// What was found on a node before its test is over.

@@ -3,6 +3,7 @@
 use super::findings::CLOCK;
 use super::work::LateEndReport;
 use crate::Engine;
+use crate::state::PAST_NODES;
 use muster_health::attribute::{
     AFTER, Attribution, BEFORE, EndedAttempt, NumberedFinding, attribute, names_cause,
 };
@@ -193,10 +194,11 @@ impl Engine {
         self.settle_ending(seen.entity.node());
         let Some(node) = seen.entity.node() else { return };
         let now = self.state.now;
-        let lately = |p: &PastAttempt| {
+        let lately = |job: JobId, p: &PastAttempt| {
+            let key = AttemptKey { job, attempt: p.no };
             now.since(p.ended_at) <= AFTER
-                && p.nodes.contains(node)
                 && matches!(p.verdict, Verdict::Application | Verdict::Unknown)
+                && (p.nodes.contains(node) || self.ended_there(key, p, seen, node))
         };
         let tried: BTreeSet<JobId> = if again {
             self.work.failed.keys().map(|k| k.job).collect()
@@ -206,21 +208,26 @@ impl Engine {
         let ended: Vec<Arc<Job>> = tried
             .iter()
             .filter_map(|id| self.state.jobs.get(id))
-            .filter(|j| j.past.last().is_some_and(lately))
+            .filter(|j| j.past.last().is_some_and(|p| lately(j.id, p)))
             .cloned()
             .collect();
         for job in ended {
             let Some(p) = job.past.last().cloned() else { continue };
             let key = AttemptKey { job: job.id, attempt: p.no };
+            let placement = self.work.failed.get(&key).map(|(_, p)| &**p);
+            let nodes: Vec<NodeName> = match placement {
+                Some(all) => all.slots.iter().map(|s| s.node.clone()).collect(),
+                None if p.nodes.contains(node) => p.nodes.clone(),
+                None => p.nodes.iter().chain([node]).cloned().collect(),
+            };
             let ended = EndedAttempt {
                 at: p.freed(),
                 started_at: p.started_at,
                 verdict: p.verdict,
-                nodes: &p.nodes,
+                nodes: &nodes,
                 told_at: p.freed_at,
                 by_clock: p.stopped_for.as_ref().is_some_and(by_clock),
             };
-            let placement = self.work.failed.get(&key).map(|(_, p)| &**p);
             let found = self.evaluate(key, &ended, placement, p.stopped_for.as_ref());
             let better = match found.verdict {
                 Verdict::Infrastructure => true,
@@ -237,6 +244,23 @@ impl Engine {
             let event = Event::AttemptAttributed { key, verdict, findings, reason };
             self.emit(Some(&job.project), event);
         }
+    }
+
+    /// Had an attempt that ended this node, although it is not among the first that are kept of it? All
+    /// are known for as long as its cause may change, and after a restart of the server the node where
+    /// a finding names the attempt.
+    fn ended_there(
+        &self,
+        key: AttemptKey,
+        p: &PastAttempt,
+        seen: &ObservedFinding,
+        node: &NodeName,
+    ) -> bool {
+        p.nodes.len() >= PAST_NODES
+            && match self.work.failed.get(&key) {
+                Some((_, all)) => all.slots.iter().any(|s| s.node == *node),
+                None => seen.attempt == Some(key),
+            }
     }
 
     /// An attempt failed: what it held is remembered for as long as its cause may change.

@@ -4,7 +4,7 @@ use super::work::Group;
 use crate::Engine;
 use crate::state::{HealthState, State};
 use muster_lifecycle::groups::{FLEET, GroupKind, counts, memberships};
-use muster_lifecycle::limits::{GroupUse, holds, stop_holds, storm};
+use muster_lifecycle::limits::{GroupUse, holds, holds_part, stop_holds, storm};
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
@@ -18,25 +18,57 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const PAGE_AGAIN: Span = Span::hours(1);
 /// What holds everything back while automation is stopped, before its reason.
 pub(super) const STOPPED: &str = "automation is stopped";
+/// What holds back what the policy leaves to an operator.
+const BY_POLICY: &str = "pending approval by the policy";
 /// How long somebody has to be told.
 const PAGE_WITHIN: Span = Span::hours(24);
 
 impl Engine {
-    /// Why automation may not take a node now; none: it may.
+    /// Why automation may not begin a remediation now; none: it may.
     pub(super) fn held(&mut self, r: &Remediation, n: &Node) -> Option<String> {
         if r.approved.is_some() {
             return None;
         }
-        self.unproven(r).or_else(|| self.machine_held(n))
+        if let Some(why) = self.unproven(r).or_else(|| self.stop_in_force()) {
+            return Some(why);
+        }
+        let taking = self.state.policy.remediations.mode(Action::Drain);
+        if r.begun_by(taking) == Mode::Approve {
+            return Some(BY_POLICY.into());
+        }
+        match r.action {
+            // Restarting a job takes nothing out of service.
+            Action::Watch | Action::RestartJob => None,
+            Action::IsolateGpu => self.isolation_held(r, n),
+            _ => self.machine_held(n),
+        }
+    }
+
+    /// Why automation may not take a GPU of a node now; none: it may. It counts as its part of the
+    /// node.
+    fn isolation_held(&mut self, r: &Remediation, n: &Node) -> Option<String> {
+        let is_free = r.gpu.is_none_or(|g| n.excluded_gpus.iter().any(|e| e == g));
+        if is_free || is_out(&self.state.health, n) {
+            return None;
+        }
+        let why = holds_part(&self.groups_of(n), part(n, 1))?;
+        self.page(&format!("automation reached a {}", cut_at(&why, ':')), &why);
+        Some(why)
+    }
+
+    /// Why automation does nothing by itself now, where it is stopped.
+    pub(super) fn stop_in_force(&self) -> Option<String> {
+        let stopped = self.state.health.automation.stopped.as_ref();
+        stopped.map(|s| format!("{STOPPED}: {}", s.reason))
     }
 
     /// Why the machine may not take a node by itself now, whatever for; none: it may.
     pub(crate) fn machine_held(&mut self, n: &Node) -> Option<String> {
-        if let Some(s) = &self.state.health.automation.stopped {
-            return Some(format!("{STOPPED}: {}", s.reason));
+        if let Some(why) = self.stop_in_force() {
+            return Some(why);
         }
         if self.state.policy.remediations.mode(Action::Drain) == Mode::Approve {
-            return Some("pending approval by the policy".into());
+            return Some(BY_POLICY.into());
         }
         if is_out(&self.state.health, n) {
             return None;
@@ -61,8 +93,8 @@ impl Engine {
         if matches!(entity, Entity::Template(..) | Entity::Image(_)) {
             return None;
         }
-        if let Some(s) = &self.state.health.automation.stopped {
-            return Some(format!("{STOPPED}: {}", s.reason));
+        if let Some(why) = self.stop_in_force() {
+            return Some(why);
         }
         self.work.groups = None;
         let book = &self.state.health;
@@ -150,7 +182,19 @@ impl Engine {
                 let g = groups.entry(name).or_default();
                 g.out = g.out.saturating_add(1);
                 g.hour = g.hour.saturating_add(1);
+                g.parts = g.parts.saturating_sub(isolated(n));
                 g.stopped = g.stopped.saturating_sub(u32::from(was_stopped));
+            }
+        }
+    }
+
+    /// A GPU of a node that is not out is being isolated: what was counted follows.
+    pub(super) fn count_isolated(&mut self, n: &Node) {
+        if let Some(groups) = &mut self.work.groups {
+            for (name, _) in memberships(n) {
+                let g = groups.entry(name).or_default();
+                g.parts = g.parts.saturating_add(part(n, 1));
+                g.parts_hour = g.parts_hour.saturating_add(part(n, 1));
             }
         }
     }
@@ -188,8 +232,8 @@ impl Engine {
             let hour = g.hour.saturating_sub(u32::from(own));
             let share = kind.share(&limits);
             let stoppable = kind.at_rest(&limits, g.nodes);
-            let (nodes, out, stopped) = (g.nodes, g.out, g.stopped);
-            GroupUse { name, share, nodes, out, hour, stopped, stoppable }
+            let Group { nodes, out, parts, parts_hour, stopped, .. } = g;
+            GroupUse { name, share, nodes, out, hour, parts, parts_hour, stopped, stoppable }
         };
         memberships(n).into_iter().map(used).collect()
     }
@@ -223,6 +267,8 @@ impl State {
             nodes: g.nodes,
             out: g.out,
             hour: g.hour,
+            parts: g.parts,
+            parts_hour: g.parts_hour,
             stopped: g.stopped,
             stoppable: GroupKind::Fleet.at_rest(limits, g.nodes),
         }
@@ -233,15 +279,27 @@ impl State {
         let hour = |t: &Time| now.since(*t) < Span::hours(1);
         let taken: BTreeSet<&NodeName> =
             self.health.automation.taken.iter().filter(|(t, _)| hour(t)).map(|(_, n)| n).collect();
+        let mut isolated_lately: BTreeMap<&NodeName, BTreeSet<u32>> = BTreeMap::new();
+        for r in self.health.remediations.values().filter(|r| r.action == Action::IsolateGpu) {
+            let begun = |(t, s): &(Time, RemediationStep)| *s == RemediationStep::Moving && hour(t);
+            if let Some(gpu) = r.gpu.filter(|_| r.taken.iter().any(begun)) {
+                isolated_lately.entry(&r.node).or_default().insert(gpu);
+            }
+        }
         for n in self.nodes.values().filter(|n| counts(n)) {
             let gone = is_out(&self.health, n);
             let lately = taken.contains(&n.name);
             let stopped = !gone && self.health.is_stopped(n);
+            let parts = if gone { 0 } else { isolated(n) };
+            let new = isolated_lately.get(&n.name).map_or(0, BTreeSet::len);
+            let new = part(n, u32::try_from(new).unwrap_or(u32::MAX));
             for (name, _) in memberships(n) {
                 let g = out.entry(name).or_default();
                 g.nodes += 1;
                 g.out += u32::from(gone);
                 g.hour += u32::from(lately);
+                g.parts = g.parts.saturating_add(parts);
+                g.parts_hour = g.parts_hour.saturating_add(if lately { 0 } else { new });
                 g.stopped += u32::from(stopped);
             }
         }
@@ -268,6 +326,18 @@ pub(crate) fn is_out(book: &HealthState, n: &Node) -> bool {
                 RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended
             )
     })
+}
+
+/// So many GPUs of a node, in thousandths of the node.
+fn part(n: &Node, gpus: u32) -> u32 {
+    let all = n.gpu_set().or(n.missing_set()).len();
+    gpus.saturating_mul(1000).checked_div(all).unwrap_or(0).min(1000)
+}
+
+/// What automation has taken of a node by isolating GPUs, in thousandths.
+fn isolated(n: &Node) -> u32 {
+    let all = n.gpu_set().or(n.missing_set());
+    part(n, n.excluded_gpus.minus(n.excluded_by_operator).and(all).len())
 }
 
 fn cut_at(text: &str, c: char) -> &str {

@@ -442,11 +442,19 @@ impl RemediationRehearsal {
                 self.ask(TEST, Answer::Return(node));
             }
             RemediationStep::Approval if self.is_done(id) => self.ask(TEST, Answer::Return(node)),
+            // It continues by itself when automation does.
+            RemediationStep::Approval if self.is_automatic(id) => {}
             RemediationStep::Approval => self.ask(Span(0), Answer::Approve(id)),
             RemediationStep::Repairing => self.ask(REPAIR, Answer::Repair(node)),
             RemediationStep::Testing if !testable => self.ask(TEST, Answer::Return(node)),
             _ => {}
         }
+    }
+
+    /// Does automation decide on the act of a remediation?
+    fn is_automatic(&self, id: u64) -> bool {
+        let r = self.engine.state().health.remediations.get(&id);
+        r.is_some_and(|r| r.mode == Mode::Automatic)
     }
 
     /// Was the act of a remediation carried out?

@@ -49,6 +49,14 @@ impl Engine {
             let live = r.step != RemediationStep::Probation && r.action > Action::RestartJob;
             same && live && r.action >= choice.action
         };
+        // The same restart waits for an operator, or for automation.
+        let restarts = |r: &&Arc<Remediation>| {
+            let waits = r.step == RemediationStep::Proposed && r.action == Action::RestartJob;
+            waits && r.finding == f.id && choice.action == Action::RestartJob
+        };
+        if self.state.health.remediations_of(&node).any(|r| restarts(&r)) {
+            return;
+        }
         if choice.action > Action::RestartJob
             && self.state.health.remediations_of(&node).any(|r| covered(&r))
         {
@@ -86,12 +94,15 @@ impl Engine {
             taken: Vec::new(),
             outcome: None,
         };
-        // What a heavier one covers is not done beside it.
+        // What a heavier one covers is not done beside it. One of a GPU covers no other GPU.
+        let covers =
+            |r: &&Arc<Remediation>| choice.action.takes_node() || (r.gpu == gpu && gpu.is_some());
         let lighter: Vec<u64> = self
             .state
             .health
             .remediations_of(&node)
             .filter(|r| choice.action > Action::RestartJob && r.action <= choice.action)
+            .filter(covers)
             .map(|r| r.id)
             .collect();
         self.emit(None, Event::RemediationChosen { remediation: Box::new(remediation) });
@@ -176,9 +187,14 @@ impl Engine {
         if r.outcome.is_some() || n.protected {
             return false;
         }
-        let held = (r.step == RemediationStep::Proposed && r.action.takes_node())
-            .then(|| self.held(&r, &n))
-            .flatten();
+        let held = match r.step {
+            RemediationStep::Proposed if r.action > Action::Watch => self.held(&r, &n),
+            // Its node was taken before automation was stopped: its act waits all the same.
+            RemediationStep::Moving | RemediationStep::Approval if r.approved.is_none() => {
+                self.stop_in_force()
+            }
+            _ => None,
+        };
         let book = &self.state.health;
         let finding = book.findings.get(&r.finding);
         let act = r.act.and_then(|a| book.acts.get(&a)).and_then(|a| a.ended.as_ref());
@@ -197,6 +213,7 @@ impl Engine {
             open: finding.is_some_and(|f| f.closed.is_none()),
             grave: finding.is_some_and(|f| self.is_grave(f)),
             held,
+            begun: r.act.is_some(),
             busy: self.busy(&r, &n),
             reachable: n.reachable,
             act,
@@ -270,10 +287,12 @@ impl Engine {
                 }
                 self.write_ticket(r, n);
                 let until = self.state.now + time_limit(Stage::Quarantined).unwrap_or(WATCH);
-                let why = if r.action == Action::Drain {
-                    "it cannot be tested; pending approval".to_owned()
-                } else {
-                    format!("approval to {what}")
+                let automatic = r.mode == Mode::Automatic && r.act.is_none();
+                let stopped = self.stop_in_force().filter(|_| automatic);
+                let why = match (r.action, stopped) {
+                    (Action::Drain, _) => "it cannot be tested; pending approval".to_owned(),
+                    (_, Some(stopped)) => stopped,
+                    (_, None) => format!("approval to {what}"),
                 };
                 self.stepped(r, RemediationStep::Approval, &why, Some(until), None);
             }
@@ -315,7 +334,8 @@ impl Engine {
                     _ => RemediationOutcome::Resolved,
                 };
                 self.end_remediation(r.id, outcome, &why, false);
-                if noted && r.action.takes_node() {
+                if noted && r.action >= Action::IsolateGpu {
+                    self.reconsider_findings_on(&n.name);
                     self.settle_allocation(&n.name, &why, false);
                 }
             }
@@ -363,8 +383,11 @@ impl Engine {
         self.state.attempts_on(&n.name).next().is_some() || !n.orphans.is_empty()
     }
 
-    /// Work that was let finish is moved.
+    /// Work that was let finish is moved, unless automation was stopped meanwhile: then it may finish.
     fn hurry(&mut self, r: &Remediation, why: &str, leave: Leave) {
+        if r.approved.is_none() && self.stop_in_force().is_some() {
+            return;
+        }
         self.stepped(r, RemediationStep::Moving, why, None, None);
         self.move_work(r, leave);
     }
@@ -382,6 +405,9 @@ impl Engine {
                 let bit = r.gpu.filter(|g| *g < 64).map_or(0, |g| 1u64 << g);
                 let gpus = muster_model::placement::GpuSet(n.excluded_gpus.0 | bit);
                 let node = n.name.clone();
+                if !was_out && gpus != n.excluded_gpus {
+                    self.count_isolated(n);
+                }
                 self.emit(None, Event::GpusExcluded { node, gpus, reason, by_operator: false });
             }
             _ => {
@@ -404,7 +430,10 @@ impl Engine {
     fn move_work(&mut self, r: &Remediation, leave: Leave) {
         if r.action == Action::RestartJob {
             let f = self.state.health.findings.get(&r.finding).cloned();
-            let hung = f.and_then(|f| f.seen.attempt).and_then(|k| self.state.jobs.get(&k.job));
+            // It may have waited until another attempt runs, which does not hang.
+            let hung = f
+                .and_then(|f| f.seen.attempt)
+                .and_then(|k| self.state.jobs.get(&k.job).filter(|j| j.attempt_key() == Some(k)));
             if let Some(job) = hung.cloned() {
                 self.order_stop(&job, StopReason::Hung { finding: r.finding }, None);
                 self.conclude_job(job.id);

@@ -115,11 +115,19 @@ impl Work {
             Event::NodeInventoried { inventory, .. } if !inventory.versions.is_empty() => {
                 self.inventoried.get_or_insert(r.at);
             }
-            // A GPU that work may use again has to be there.
-            Event::GpusExcluded { node, .. }
-                if state.nodes.get(node).is_some_and(|n| !n.missing_gpus.is_empty()) =>
-            {
-                self.absent_after(node, r.at);
+            Event::GpusExcluded { node, gpus, by_operator, .. } => {
+                // What automation isolates is counted where it does.
+                let had = state.nodes.get(node).map_or(*gpus, |n| n.excluded_gpus);
+                if *by_operator || !had.minus(*gpus).is_empty() {
+                    self.groups = None;
+                    self.room |= state.health.automation.stopped.is_none();
+                }
+                // A GPU that work may use again has to be there.
+                if state.nodes.get(node).is_some_and(|n| !n.missing_gpus.is_empty()) {
+                    self.absent_after(node, r.at);
+                }
+                // Nothing critical may be left of what work uses.
+                self.due.insert(node.clone());
             }
             Event::NodeDrained { node }
             | Event::NodeBack { node, .. }
@@ -179,6 +187,7 @@ impl Work {
             event,
             Event::NodeEnrolled { .. }
                 | Event::NodeRetired { .. }
+                | Event::NodeReady { .. }
                 | Event::NodeInventoried { .. }
                 | Event::TopologySet { .. }
         ) {
@@ -218,5 +227,8 @@ pub(crate) struct Group {
     pub(crate) nodes: u32,
     pub(crate) out: u32,
     pub(crate) hour: u32,
+    /// GPUs that automation isolated on the others, in thousandths of a node; and within the hour.
+    pub(crate) parts: u32,
+    pub(crate) parts_hour: u32,
     pub(crate) stopped: u32,
 }

@@ -7,7 +7,7 @@ use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remediation::{Act, AskedAct, Remediation, RemediationStep};
+use muster_model::remediation::{Act, Action, AskedAct, Remediation, RemediationStep};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -182,13 +182,13 @@ impl HealthState {
         ids.filter_map(|id| self.remediations.get(id))
     }
 
-    /// Does a remediation wait to be allowed to take this node?
+    /// Does a remediation wait to be allowed to take this node, or a GPU of it?
     #[must_use]
     pub fn waits_on(&self, node: &NodeName) -> bool {
         self.waiting_on(node).is_some()
     }
 
-    /// The first remediation that waits to be allowed to take this node.
+    /// The first remediation that waits to be allowed to take this node, or a GPU of it.
     pub(crate) fn waiting_on(&self, node: &NodeName) -> Option<&Arc<Remediation>> {
         self.remediations_of(node).find(|r| waits(r))
     }
@@ -299,9 +299,9 @@ impl HealthIndex {
     }
 }
 
-/// Does a remediation wait to be allowed to take its node?
+/// Does a remediation wait to be allowed to take its node, or its GPU?
 fn waits(r: &Remediation) -> bool {
-    r.step == RemediationStep::Proposed && r.action.takes_node() && r.outcome.is_none()
+    r.step == RemediationStep::Proposed && r.action >= Action::IsolateGpu && r.outcome.is_none()
 }
 
 /// Says whether it was there.

@@ -11,7 +11,7 @@ use super::payloads::StoredPayloads;
 use super::saves::CheckpointDirs;
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{
-    Attempt, Basis, Job, JobState, PastAttempt, SlotState, Stop, StopReason, Verdict,
+    Attempt, Basis, Job, JobState, PastAttempt, SlotEnd, SlotState, Stop, StopReason, Verdict,
 };
 use muster_model::names::NodeName;
 use muster_model::node::NodeRole;
@@ -371,6 +371,9 @@ impl Index {
                 self.hit.remove(&hit);
             }
             self.hit.extend(hits(new));
+            if new.state == JobState::Queued {
+                self.cluster.fleet.try_last(new.id, ended_by(new));
+            }
         }
         // What is reserved for it is so for as long as it may run.
         let other_limit =
@@ -457,6 +460,7 @@ impl Index {
         match job.state {
             JobState::Queued => {
                 self.backlog.remove(job);
+                self.cluster.fleet.try_last(job.id, None);
                 self.interrupted.remove(&job.id);
                 self.cluster.queue.remove(job.id);
                 self.wakes.remove(&(job.not_before, job.id));
@@ -505,6 +509,7 @@ impl Index {
         match job.state {
             JobState::Queued => {
                 self.backlog.add(job);
+                self.cluster.fleet.try_last(job.id, ended_by(job));
                 self.line_up(state, job, self.waits.evaluate(state, job));
             }
             s if s.is_final() => self.ended.insert(job),
@@ -709,6 +714,21 @@ fn hits(job: &Job) -> impl Iterator<Item = (NodeName, Time, JobId)> {
         Some((node.clone(), p.ended_at, job.id))
     });
     past.chain(present_hit(job))
+}
+
+/// The node that ended the last attempt of a job by its hardware, or nobody knows why. What is found
+/// there may become known a moment later.
+fn ended_by(job: &Job) -> Option<&NodeName> {
+    let p = job.past.last()?;
+    match p.stopped_for.as_ref()? {
+        StopReason::SlotFailed { node, end: SlotEnd::Failed { .. } }
+            if p.verdict.is_interruption() =>
+        {
+            Some(node)
+        }
+        StopReason::Unhealthy { node, .. } | StopReason::NodeLost { node } => Some(node),
+        _ => None,
+    }
 }
 
 /// Does a slot in this state hold what it was given? On a lost node nothing can be used anyway,

@@ -35,6 +35,25 @@ fn a_lost_leaf_is_one_incident_and_its_nodes_are_left_alone() {
     assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
 }
 
+#[test]
+fn retired_nodes_do_not_hide_that_most_of_a_leaf_failed() {
+    let mut w = able(32);
+    for i in [10, 11, 14, 15] {
+        w.ok(Command::Drain { node: node(i), reason: "sold".into(), stop: false });
+        w.ok(Command::Retire { node: node(i) });
+    }
+    // Three of the four that are left, in two racks.
+    for i in [8, 9, 12] {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(5));
+    let all: Vec<_> = w.engine.state().health.open_incidents().cloned().collect();
+    assert_eq!(all.len(), 1, "{all:#?}");
+    assert_eq!((&all[0].kind[..], all[0].count), ("leaf-loss", 3));
+    assert!(all[0].summary.contains("(4 nodes)"), "{}", all[0].summary);
+    assert_eq!(crate::common::replay(&w.log).digest(), w.engine.state().digest());
+}
+
 /// A job under which nodes lose a GPU one after another, three times.
 fn nodes_die_under_a_job(w: &mut TestSite) -> JobId {
     let mut spec = gang(1, 8);

@@ -191,3 +191,20 @@ fn a_job_that_is_queued_again_keeps_its_first_result_and_a_late_cause_leaves_the
     no_odd_steps(&w);
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
+
+#[test]
+fn a_fault_on_any_node_of_a_large_gang_explains_its_end() {
+    let mut w = able(20);
+    let job = w.run(gang(20, 8));
+    let last = w.nodes_of(job)[19].clone();
+    w.report(job, &last, crash(19, 3));
+    w.stopped(job);
+    w.sleep(Span::secs(30));
+    assert_eq!(w.job(job).state, JobState::Failed);
+    assert_eq!(w.job(job).past[0].verdict, Verdict::Application);
+    xid79(&mut w, &last);
+    let p = &w.job(job).past[0];
+    assert_eq!(p.verdict, Verdict::Infrastructure, "{p:?}");
+    assert!(p.reason.contains("gpu-off-bus"), "{p:?}");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}

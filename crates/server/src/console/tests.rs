@@ -28,7 +28,7 @@ fn a_node_that_is_only_watched_waits_for_nobody() {
         (all.map(|s| a.awaits_approval(s)), a.awaits_approval(RemediationStep::Approval))
     };
     assert_eq!(waits(Action::Watch), ([false, false, false], true));
-    assert_eq!(waits(Action::RestartJob), ([false, false, false], true));
+    assert_eq!(waits(Action::RestartJob), ([true, false, false], true));
     assert_eq!(waits(Action::Drain), ([true, false, false], true));
 }
 
