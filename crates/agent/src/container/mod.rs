@@ -8,10 +8,11 @@ mod find;
 mod podman;
 mod wanted;
 
-pub(crate) use command::{ContainerOrder, check_volumes, order};
+pub(crate) use command::{ContainerOrder, check_checkpoints, check_volumes, order};
 pub use find::{Containers, Pull};
 pub(crate) use find::{Kind, Runtime};
-pub(crate) use wanted::{ContainerRequest, VARIABLES};
+pub(crate) use wanted::ContainerRequest;
+use wanted::VARIABLES;
 
 use crate::isolation::Refusal;
 use crate::process;
@@ -38,7 +39,8 @@ pub(crate) fn is_first(pid: i32) -> bool {
 }
 
 /// A file of variables in memory, which the runtime reads and nobody else. A value of several
-/// lines cannot be passed in it; `left_out` is told its name.
+/// lines cannot be passed in it; `left_out` is called with its name. A name that a line cannot have
+/// would be read as something else: as one that takes its value from the runtime's own environment.
 pub(crate) fn variables<'a>(
     all: impl Iterator<Item = (&'a String, &'a String)>,
     mut left_out: impl FnMut(&str),
@@ -46,6 +48,11 @@ pub(crate) fn variables<'a>(
     let file = rustix::fs::memfd_create("variables", rustix::fs::MemfdFlags::empty())?;
     let mut file = File::from(file);
     for (name, value) in all {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        if name.is_empty() || !name.bytes().all(plain) {
+            let said = format!("{name:?} is no name of a variable");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
+        }
         if value.contains('\n') {
             left_out(name);
         } else {
@@ -53,6 +60,15 @@ pub(crate) fn variables<'a>(
         }
     }
     Ok(file)
+}
+
+/// The arguments with the file of variables in its place, which is before all that is the job's.
+pub(crate) fn with_variables(args: &[String], path: &str) -> Vec<String> {
+    let mut args = args.to_vec();
+    if let Some(place) = args.iter_mut().find(|a| a.as_str() == VARIABLES) {
+        path.clone_into(place);
+    }
+    args
 }
 
 /// What came of a command of the runtime.
@@ -139,6 +155,31 @@ pub(crate) fn remove(runtime: &Runtime, name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::env::Env;
+    use std::io::{Read, Seek};
+
+    #[test]
+    fn a_variable_takes_one_line_and_no_other_name() {
+        let file = |name: &str| {
+            let env = Env::from([(name.to_owned(), "b".to_owned())]);
+            variables(env.iter(), |_| ()).map(|mut file| {
+                let mut text = String::new();
+                file.rewind().and_then(|()| file.read_to_string(&mut text)).unwrap();
+                text
+            })
+        };
+        assert_eq!(file("A_1").unwrap(), "A_1=b\n");
+        for bad in ["", "A\nHOME", "A*", "#A", " A", "A=x"] {
+            assert!(file(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_the_job_is_not_taken_for_the_file_of_variables() {
+        let words = ["--env-file", VARIABLES, "x:1", "echo", VARIABLES].map(str::to_owned);
+        let want = ["--env-file", "/f", "x:1", "echo", VARIABLES].map(str::to_owned);
+        assert_eq!(with_variables(&words, "/f"), want);
+    }
 
     /// Not a test of its own: what the test below runs in a process that has tokens.
     #[test]

@@ -27,6 +27,7 @@ pub(super) fn prepare(order: &Order) -> Result<(), Refusal> {
         let in_volume = |d: &&Path| order.volumes.iter().any(|v| d.starts_with(&v.at));
         if let Some(dir) = checkpoints(order).filter(|d| !in_volume(d)) {
             checkpoints_ready(dir, who)?;
+            container::check_checkpoints(dir, who, &container.hidden)?;
         }
         // The runtime binds the volumes, and must see the same mounts as its later calls.
         return hand_over_secrets(order, false);
