@@ -141,6 +141,7 @@ mod tests {
             hidden: &[],
             account: None,
             secrets_dir: Path::new("/s/runs/7.1/secrets"),
+            shared_secrets: Path::new("/dev/shm/muster-1f"),
             group: Some("/muster/n/7.1".into()),
             gpus: false,
             shm: 1 << 20,
@@ -154,6 +155,7 @@ mod tests {
         d.slot.gpus = GpuSet(0b101);
         d.limits.memory = Some(Bytes::mib(64));
         d.run.env.insert("TOKEN".into(), "hush".into());
+        d.secrets.0.insert("key".into(), "hush".into());
         let argv = ["python3".to_owned(), "train.py".to_owned()];
         let mut w = wanted(&d, &argv);
         w.gpus = true;
@@ -168,6 +170,7 @@ mod tests {
             "--memory 67108864b",
             "--device nvidia.com/gpu=0 --device nvidia.com/gpu=2",
             "-v /s/runs/7.1/4.report:/s/runs/7.1/4.report:rw",
+            "-v /dev/shm/muster-1f:/s/runs/7.1/secrets:ro",
             "--entrypoint python3 local/x:1 train.py",
         ] {
             assert!(line.contains(part), "{part} in {line}");

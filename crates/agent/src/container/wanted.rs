@@ -1,7 +1,6 @@
 //! What a slot wants of its containers, whatever runs them.
 
 use crate::isolation::Account;
-use crate::secrets;
 use muster_link::messages::RunDetail;
 use muster_model::contained::check_path;
 use muster_model::spec::Volume;
@@ -24,6 +23,8 @@ pub(crate) struct ContainerRequest<'a> {
     /// Who runs inside; root when absent.
     pub(crate) account: Option<&'a Account>,
     pub(crate) secrets_dir: &'a Path,
+    /// Where its secrets will be in the node's memory.
+    pub(crate) shared_secrets: &'a Path,
     /// The slot's control group.
     pub(crate) group: Option<String>,
     /// Whether its GPUs are really there.
@@ -78,7 +79,7 @@ pub(super) fn shown(w: &ContainerRequest<'_>, rank: u32) -> Result<Vec<BindMount
         all.push(BindMount::new(own, &script, &script, true)?);
     }
     if !d.secrets.0.is_empty() {
-        let from = secrets::shared(w.dir).display().to_string();
+        let from = w.shared_secrets.display().to_string();
         all.push(BindMount::new(own, &from, &w.secrets_dir.display().to_string(), true)?);
     }
     for (i, v) in d.volumes.iter().enumerate() {

@@ -9,6 +9,7 @@ use crate::isolation::{self, Account, Isolation, IsolationView, Separation, devi
 use crate::lease::LeaseOrder;
 use crate::process;
 use crate::run_dir::{DirIdentity, MetaFile, RunDir, sanitised, write_private};
+use crate::secrets;
 use crate::shim::{Order, RankOrder};
 use muster_link::messages::{RunDetail, Secrets};
 use muster_model::ids::AttemptKey;
@@ -199,6 +200,7 @@ fn contain(
         hidden: &hidden,
         account: order.contained_as.as_ref(),
         secrets_dir: &order.secrets_dir,
+        shared_secrets: &order.shared_secrets,
         group: order.group.as_ref().and_then(Group::path),
         gpus: has_gpus(detail, tools),
         shm: shared_memory(detail),
@@ -307,6 +309,7 @@ fn order(
         volumes: detail.volumes.clone(),
         secrets: detail.secrets.0.clone(),
         secrets_dir,
+        shared_secrets: secrets::shared(),
         group,
         inside: None,
         container: None,
