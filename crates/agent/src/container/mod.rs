@@ -27,13 +27,13 @@ const RUNTIME: [&str; 6] = ["podman", "conmon", "runc", "crun", "ctr", "containe
 
 /// Whether a process is the runtime's own.
 pub(crate) fn is_runtime(pid: i32) -> bool {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    RUNTIME.contains(&name.trim())
+    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    RUNTIME.contains(&String::from_utf8_lossy(&name).trim())
 }
 
 /// Whether a process is the first of a container.
 pub(crate) fn is_first(pid: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = process::status(pid);
     let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
     numbers.is_some_and(|n| n.split_whitespace().skip(1).last() == Some("1"))
 }

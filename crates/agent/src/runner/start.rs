@@ -78,10 +78,11 @@ pub(super) fn start(
         if let Some(group) = group.as_mut().filter(|_| detail.run.image.is_some()) {
             group.nest().map_err(|e| fault("cannot make a control group", &e))?;
         }
+        let boot = process::boot().map_err(|e| fault("cannot read the id of this boot", &e))?;
         let meta = MetaFile {
             detail: sanitised(detail),
             group: group.clone(),
-            boot: process::boot_id(),
+            boot: boot.to_owned(),
             lease: tools.lease.is_some(),
             place: DirIdentity::of(&dir.0),
         };
