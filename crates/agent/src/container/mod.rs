@@ -19,7 +19,7 @@ use crate::process;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 /// Programs that belong to the runtime, not to the job, by their names.
@@ -90,17 +90,33 @@ impl RuntimeOutput {
     }
 }
 
+/// How long the runtime may take for what it only has to look up or to take away.
+const QUICK: Duration = Duration::from_secs(60);
+/// How long it may take to fetch an image.
+const FETCH: Duration = Duration::from_secs(2 * 60 * 60);
+
 fn run(runtime: &Runtime, args: &[&str]) -> Result<RuntimeOutput, String> {
+    run_within(runtime, args, QUICK)
+}
+
+fn run_within(runtime: &Runtime, args: &[&str], most: Duration) -> Result<RuntimeOutput, String> {
     let (program, global) = runtime.words.split_first().ok_or("no container runtime")?;
     let mut command = muster_supervise::foreign(program);
-    command.args(global).args(args).stdin(Stdio::null());
+    command.args(global).args(args);
     #[expect(unsafe_code, reason = "a supervisor's blocked signals are not the runtime's")]
     // SAFETY: between fork and exec only async-signal-safe calls are made, and nothing is
     // allocated.
     unsafe {
         command.pre_exec(process::unblock_signals);
     }
-    let output = command.output().map_err(|e| format!("{program}: {e}"))?;
+    let done = muster_supervise::output_within(&mut command, most);
+    let output = done.map_err(|e| match e.kind() {
+        io::ErrorKind::TimedOut => {
+            let what = args.first().copied().unwrap_or_default();
+            format!("the container runtime hangs: `{program} … {what}`: {e}")
+        }
+        _ => format!("{program}: {e}"),
+    })?;
     Ok(RuntimeOutput { output })
 }
 
@@ -121,8 +137,8 @@ pub(crate) fn check_image(order: &ContainerOrder) -> Result<(), Refusal> {
         )));
     }
     let pulled = match runtime.kind {
-        Kind::Podman => run(runtime, &["pull", "-q", "--", image]),
-        Kind::Containerd => run(runtime, &["images", "pull", image]),
+        Kind::Podman => run_within(runtime, &["pull", "-q", "--", image], FETCH),
+        Kind::Containerd => run_within(runtime, &["images", "pull", image], FETCH),
     };
     match pulled.map_err(Refusal::Node)? {
         said if said.ok() => Ok(()),
@@ -179,6 +195,14 @@ mod tests {
         let words = ["--env-file", VARIABLES, "x:1", "echo", VARIABLES].map(str::to_owned);
         let want = ["--env-file", "/f", "x:1", "echo", VARIABLES].map(str::to_owned);
         assert_eq!(with_variables(&words, "/f"), want);
+    }
+
+    #[test]
+    fn a_runtime_that_hangs_is_given_up_with_a_clear_error() {
+        let words = ["/bin/sh", "-c", "exec sleep 100000"].map(str::to_owned).into();
+        let hangs = Runtime { kind: Kind::Podman, words };
+        let why = run_within(&hangs, &["rm", "-f"], Duration::from_millis(1)).err().unwrap();
+        assert!(why.contains("runtime hangs") && why.contains("rm"), "{why}");
     }
 
     /// Not a test of its own: what the test below runs in a process that has tokens.

@@ -284,7 +284,7 @@ impl Slot {
             let wakeup = shared.wakeup.clone();
             let containers = if self.orphaned { self.dir.containers() } else { Vec::new() };
             let asked =
-                Finishing::begin(&shared.runner_tools, slot, failed, containers, move || {
+                Finishing::begin(&shared.runner_tools, slot, failed, containers, now, move || {
                     wakeup.nudge();
                 });
             match asked {
@@ -297,7 +297,7 @@ impl Slot {
             }
         }
         let FinishCheck::Asked(finishing) = &self.after else { return };
-        let Some(finished) = finishing.over() else { return };
+        let Some(finished) = finishing.over(now) else { return };
         self.after = FinishCheck::Done;
         self.state.finished = true;
         self.add_leftover(finished.leftover);
