@@ -93,7 +93,7 @@ impl Spawned {
         if ended.is_err() {
             let _ = child.kill();
         }
-        // One that is in the middle of a call to a driver that hangs does not even end when it is killed.
+        // One that is in a call to a driver that hangs does not even end when it is killed.
         let status = wait_within(child, LEAVE).map_err(|e| match e.kind() {
             io::ErrorKind::TimedOut => TestError::Hung(most),
             _ => TestError::Start(e),

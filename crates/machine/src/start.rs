@@ -160,8 +160,8 @@ const OPEN: Duration = Duration::from_secs(60);
 /// The SKU of the first GPU, and the driver's major version.
 type About = (String, Option<u32>);
 
-/// Opens the driver and asks it what is there. One that hangs keeps nobody from starting: the machine
-/// is then one whose driver does not answer.
+/// Opens the driver and asks it what is there. Where it hangs, the machine is one whose driver does not
+/// answer, and starts all the same.
 fn driver_within(
     open: impl FnOnce() -> Result<Box<dyn Driver>, DeviceError> + Send + 'static,
     most: Duration,
@@ -221,7 +221,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn a_driver_that_hangs_keeps_nobody_from_starting() {
+    fn a_machine_whose_driver_hangs_starts_all_the_same() {
         let (_open, never) = channel::<Result<Box<dyn Driver>, DeviceError>>();
         let hangs = move || never.recv().unwrap_or_else(|_| Err(DeviceError::Lost));
         let none = driver_within(hangs, Duration::from_millis(1)).err();

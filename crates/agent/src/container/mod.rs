@@ -90,7 +90,7 @@ impl RuntimeOutput {
     }
 }
 
-/// How long the runtime may take for what it only has to look up or to take away.
+/// How long the runtime may take for what it only looks up or takes away.
 const QUICK: Duration = Duration::from_secs(60);
 /// How long it may take to fetch an image.
 const FETCH: Duration = Duration::from_secs(2 * 60 * 60);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_the_job_is_not_taken_for_the_file_of_variables() {
+    fn an_argument_of_the_job_is_not_taken_for_the_file_of_variables() {
         let words = ["--env-file", VARIABLES, "x:1", "echo", VARIABLES].map(str::to_owned);
         let want = ["--env-file", "/f", "x:1", "echo", VARIABLES].map(str::to_owned);
         assert_eq!(with_variables(&words, "/f"), want);

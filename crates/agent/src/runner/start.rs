@@ -38,6 +38,8 @@ pub(super) struct Tools<'a> {
     pub(super) base: &'a Env,
     /// How long the ranks may go on without a server.
     pub(super) lease: Option<LeaseOrder>,
+    /// The slice of its GPU, when it has one.
+    pub(super) slice: Option<Slice>,
 }
 
 /// What there is after a start, complete or not.
@@ -60,9 +62,7 @@ pub(super) fn start(
         check(detail)?;
         dir.create().map_err(|e| fault(&format!("cannot create {}", dir.0.display()), &e))?;
         made(&dir.0);
-        let slice = tools.runner_tools.slice(&detail.slot);
-        let slice = slice.map_err(SlotEnd::fault)?;
-        let mut inside = inside(detail, tools, slice.as_ref())?;
+        let mut inside = inside(detail, tools, tools.slice.as_ref())?;
         let contained = contained_as(detail, tools)?;
         if let Some(view) = inside.as_mut().filter(|i| i.open.is_some()) {
             let own = slot_dir::make(&dir.0)
@@ -95,8 +95,8 @@ pub(super) fn start(
         }
         order.inside = inside;
         order.lease.clone_from(&tools.lease);
-        if let Some(slice) = slice {
-            order.env.insert("CUDA_VISIBLE_DEVICES".into(), slice.uuid);
+        if let Some(slice) = &tools.slice {
+            order.env.insert("CUDA_VISIBLE_DEVICES".into(), slice.uuid.clone());
         }
         if let Some(image) = &detail.run.image {
             order.contained_as = contained;
