@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// A process for certain: numbers are used again, start times within one boot are not.
@@ -16,23 +17,64 @@ pub(crate) struct ProcessId {
     pub(crate) boot: String,
 }
 
+/// Whether a process is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Alive,
+    /// For certain: there is none of that number, another one has it, or it is a zombie.
+    Gone,
+    /// It could not be looked up. Whoever asks looks again.
+    Unknown,
+}
+
 impl ProcessId {
     /// This process.
-    pub(crate) fn me() -> ProcessId {
+    ///
+    /// # Errors
+    /// It cannot be looked up now.
+    pub(crate) fn me() -> io::Result<ProcessId> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        ProcessId { pid, start: stat(pid).map_or(0, |s| s.start), boot: boot_id() }
+        ProcessId::of(pid)?.ok_or_else(|| io::Error::other("/proc does not show this process"))
     }
 
-    /// The process that has this number now.
-    pub(crate) fn of(pid: i32) -> Option<ProcessId> {
-        stat(pid).map(|s| ProcessId { pid, start: s.start, boot: boot_id() })
+    /// The process that has this number now; none when nobody has it.
+    ///
+    /// # Errors
+    /// It cannot be looked up now.
+    pub(crate) fn of(pid: i32) -> io::Result<Option<ProcessId>> {
+        let boot = boot()?;
+        Ok(stat(PROC.as_ref(), pid)?.map(|s| ProcessId { pid, start: s.start, boot: boot.into() }))
     }
 
-    /// Whether this very process still runs. A zombie does not.
+    /// Whether this very process runs for certain: it may be sent a signal. A zombie does not run.
     pub(crate) fn alive(&self) -> bool {
-        self.boot == boot() && stat(self.pid).is_some_and(|s| s.start == self.start && !s.dead)
+        self.presence() == Presence::Alive
+    }
+
+    /// Whether this very process runs no more, for certain.
+    pub(crate) fn gone(&self) -> bool {
+        self.presence() == Presence::Gone
+    }
+
+    fn presence(&self) -> Presence {
+        match boot() {
+            Ok(boot) if boot == self.boot => self.presence_in(PROC.as_ref()),
+            Ok(_) => Presence::Gone,
+            Err(_) => Presence::Unknown,
+        }
+    }
+
+    fn presence_in(&self, proc: &Path) -> Presence {
+        match stat(proc, self.pid) {
+            Ok(Some(s)) if s.start == self.start && !s.dead => Presence::Alive,
+            Ok(_) => Presence::Gone,
+            Err(_) => Presence::Unknown,
+        }
     }
 }
+
+/// Where the kernel shows processes.
+const PROC: &str = "/proc";
 
 struct Stat {
     parent: i32,
@@ -40,29 +82,59 @@ struct Stat {
     dead: bool,
 }
 
-fn stat(pid: i32) -> Option<Stat> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may hold anything, even brackets: count from the last one.
-    let rest = text.get(text.rfind(')')? + 2..)?;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    Some(Stat {
-        dead: matches!(*fields.first()?, "Z" | "X"),
-        parent: fields.get(1)?.parse().ok()?,
-        start: fields.get(19)?.parse().ok()?,
-    })
+impl Stat {
+    fn parse(text: &[u8]) -> Option<Stat> {
+        // The name in brackets may hold any bytes, even brackets: count from the last one.
+        let name_ends = text.iter().rposition(|b| *b == b')')?;
+        let rest = std::str::from_utf8(text.get(name_ends + 2..)?).ok()?;
+        let fields: Vec<&str> = rest.split(' ').collect();
+        Some(Stat {
+            dead: matches!(*fields.first()?, "Z" | "X"),
+            parent: fields.get(1)?.parse().ok()?,
+            start: fields.get(19)?.parse().ok()?,
+        })
+    }
 }
 
-/// Random for each boot of the kernel.
+/// None when nobody has this number.
+fn stat(proc: &Path, pid: i32) -> io::Result<Option<Stat>> {
+    match fs::read(proc.join(pid.to_string()).join("stat")) {
+        Ok(text) => Stat::parse(&text).map(Some).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("/proc/{pid}/stat cannot be read"))
+        }),
+        Err(e) if is_absence(&e) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Whether an error of looking a process up means that there is none.
+pub(crate) fn is_absence(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+/// Whether an error says nothing of what was looked up, only that this process or the machine is
+/// short of something.
+pub(crate) fn is_shortage(e: &io::Error) -> bool {
+    let short = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN, libc::EINTR];
+    e.raw_os_error().is_some_and(|code| short.contains(&code))
+}
+
+/// Random for each boot of the kernel. Empty while it cannot be read.
 pub(crate) fn boot_id() -> String {
-    boot().to_owned()
+    boot().map(str::to_owned).unwrap_or_default()
 }
 
 /// It cannot change while this process lives, so it is read once.
-fn boot() -> &'static str {
+///
+/// # Errors
+/// It cannot be read now.
+pub(crate) fn boot() -> io::Result<&'static str> {
     static BOOT: OnceLock<String> = OnceLock::new();
-    BOOT.get_or_init(|| {
-        fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
-    })
+    if let Some(boot) = BOOT.get() {
+        return Ok(boot);
+    }
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    Ok(BOOT.get_or_init(|| boot.trim().to_owned()))
 }
 
 /// A fresh random id, from the kernel.
@@ -75,20 +147,42 @@ pub(crate) fn random_id() -> String {
 }
 static UNIQUE: u8 = 0;
 
-/// The parent of a process.
+/// The parent of a process, where that is known.
 pub(crate) fn parent(of: i32) -> Option<i32> {
-    stat(of).map(|s| s.parent)
+    stat(PROC.as_ref(), of).ok().flatten().map(|s| s.parent)
+}
+
+/// Whether nobody has this number, for certain.
+pub(crate) fn is_free(pid: i32) -> bool {
+    matches!(stat(PROC.as_ref(), pid), Ok(None))
+}
+
+/// What the kernel shows of a process in lines, whatever bytes its name has.
+pub(crate) fn status(pid: i32) -> String {
+    let text = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Everything below a process, children before grandchildren.
-pub(crate) fn descendants(of: i32) -> Vec<i32> {
+///
+/// # Errors
+/// Not everything can be looked up now.
+pub(crate) fn descendants(of: i32) -> io::Result<Vec<i32>> {
+    descendants_in(PROC.as_ref(), of)
+}
+
+fn descendants_in(proc: &Path, of: i32) -> io::Result<Vec<i32>> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
+    for entry in fs::read_dir(proc)? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
             continue;
         };
-        if let Some(s) = stat(pid).filter(|s| !s.dead) {
-            children.entry(s.parent).or_default().push(pid);
+        match stat(proc, pid) {
+            Ok(Some(s)) if !s.dead => children.entry(s.parent).or_default().push(pid),
+            Ok(_) => {}
+            // A machine may hide the processes of others; those are not below any of ours.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(e) => return Err(e),
         }
     }
     let mut found = Vec::new();
@@ -98,7 +192,7 @@ pub(crate) fn descendants(of: i32) -> Vec<i32> {
         found.extend(&below);
         next.extend(below);
     }
-    found
+    Ok(found)
 }
 
 /// Lets every signal through to the calling thread; the program that it becomes keeps that. For
@@ -186,13 +280,71 @@ pub(crate) fn signal_named(name: &str) -> Option<Signal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn this_process_is_alive_and_an_older_one_with_its_number_is_not() {
-        let me = ProcessId::me();
-        assert!(me.alive());
-        assert!(!ProcessId { start: me.start + 1, ..me.clone() }.alive());
-        assert!(!ProcessId { boot: "another".into(), ..me }.alive());
+        let me = ProcessId::me().unwrap();
+        assert!(me.alive() && !me.gone());
+        let older = ProcessId { start: me.start + 1, ..me.clone() };
+        assert!(older.gone() && !older.alive());
+        assert!(ProcessId { boot: "another".into(), ..me }.gone());
+    }
+
+    #[test]
+    fn only_a_definite_answer_means_that_a_process_is_gone() {
+        let tmp = tempfile::tempdir().unwrap();
+        let id = ProcessId { pid: 7, start: 42, boot: String::new() };
+        let zeros = "0 ".repeat(17);
+        let seen = |stat: Option<&[u8]>| {
+            let _ = fs::remove_dir_all(tmp.path().join("7"));
+            if let Some(stat) = stat {
+                fs::create_dir(tmp.path().join("7")).unwrap();
+                fs::write(tmp.path().join("7/stat"), stat).unwrap();
+            }
+            id.presence_in(tmp.path())
+        };
+        let line = |state: &str, start: u32| {
+            let mut line = b"7 (a\xff) (b) ".to_vec();
+            line.extend(format!("{state} 1 {zeros}{start} 0\n").bytes());
+            line
+        };
+        assert_eq!(seen(Some(&line("S", 42)[..])), Presence::Alive, "any bytes are a name");
+        assert_eq!(seen(Some(&line("S", 43)[..])), Presence::Gone, "another one has its number");
+        assert_eq!(seen(Some(&line("Z", 42)[..])), Presence::Gone, "a zombie");
+        assert_eq!(seen(None), Presence::Gone, "nobody has its number");
+        assert_eq!(seen(Some(&b"7 (a) S"[..])), Presence::Unknown, "half of it");
+        // What cannot be read now: this fails as an open file too many would.
+        let _ = fs::remove_dir_all(tmp.path().join("7"));
+        fs::create_dir_all(tmp.path().join("7/stat")).unwrap();
+        assert_eq!(id.presence_in(tmp.path()), Presence::Unknown);
+        assert!(descendants_in(tmp.path(), 1).is_err(), "somebody may be missing");
+        assert!(descendants_in(&tmp.path().join("none"), 1).is_err());
+    }
+
+    #[test]
+    fn a_process_is_found_whatever_it_calls_itself() {
+        let script = r"printf '\377)x' > /proc/$$/comm; echo up; read line";
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "up\n");
+        let pid = child.id().cast_signed();
+        let id = ProcessId::of(pid).unwrap().unwrap();
+        assert!(id.alive());
+        assert!(status(pid).contains("SigCgt:"));
+        let me = std::process::id().cast_signed();
+        assert_eq!(parent(pid), Some(me));
+        assert!(descendants(me).unwrap().contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(id.gone());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::cgroup::Cgroups;
 use crate::clock::wall;
 use crate::devices::{ActResult, Devices, Injected, SimulatedAbsence, Start, no_act_of_agents};
 use crate::hooks::{Actor, Hooks};
-use crate::inventory::{self, GpuSource};
+use crate::inventory::{self, GpuSource, PatientSource};
 use crate::process;
 use crate::runner::RunnerTools;
 use crate::tester::Tester;
@@ -21,7 +21,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 pub(crate) struct RealDevices {
-    gpus: Arc<dyn GpuSource>,
+    gpus: PatientSource,
     hooks: Hooks,
     tester: Option<Tester>,
     /// Notified when a hook has something to tell.
@@ -36,6 +36,7 @@ impl RealDevices {
     pub(crate) fn new(gpus: Arc<dyn GpuSource>, hooks: Hooks) -> RealDevices {
         let news = hooks.faults.as_ref().map_or_else(Arc::default, |source| source.waker());
         let tester = hooks.qualifier.clone().map(|q| Tester::new(q, news.clone()));
+        let gpus = PatientSource::new(gpus);
         RealDevices { gpus, hooks, tester, news, ended: Arc::default(), acting: Arc::default() }
     }
 
@@ -82,7 +83,7 @@ impl Devices for RealDevices {
     }
 
     fn inventory(&self, cgroups: &Cgroups) -> Inventory {
-        let mut all = inventory::collect(self.gpus.as_ref(), cgroups);
+        let mut all = inventory::collect(&self.gpus.known(), cgroups);
         all.isolation = self.hooks.runner_tools.separation().in_inventory(cgroups.isolation());
         if self.tester.is_some() && !all.gpus.is_empty() {
             all.can.insert("qualify".into());

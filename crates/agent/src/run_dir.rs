@@ -4,7 +4,7 @@
 use crate::cgroup::Group;
 use crate::isolation::slot_dir;
 use crate::lease::BootTime;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, is_shortage};
 use crate::rank_file;
 use crate::trash;
 use muster_link::messages::{ProgressReport, RunDetail};
@@ -339,6 +339,8 @@ impl RunDir {
         match text {
             Ok(text) => Ok(Some(text)),
             Err(e) if lost(&e) => Ok(None),
+            // As it is: it says nothing of the file.
+            Err(e) if is_shortage(&e) => Err(e),
             Err(e) => Err(io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display()))),
         }
     }
@@ -351,11 +353,6 @@ impl RunDir {
     }
 
     /// What the supervisor has told.
-    pub(crate) fn record(&self) -> Record {
-        self.find_record().unwrap_or_default()
-    }
-
-    /// The same.
     ///
     /// # Errors
     /// It may have told something, but that cannot be read now.
@@ -370,7 +367,11 @@ impl RunDir {
         options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let file = options.append(true).create(true).mode(0o600).open(self.path("record"))?;
         note(&file, &Entry::Supervisor(who.clone()))?;
-        Ok((self.record().supervisor == Some(who)).then_some(file))
+        let record = match self.find_record() {
+            Err(e) if is_shortage(&e) => return Err(e),
+            found => found.unwrap_or_default(),
+        };
+        Ok((record.supervisor == Some(who)).then_some(file))
     }
 
     /// Notes what containers the ranks run in, for whoever must clean up alone.
@@ -447,7 +448,6 @@ mod tests {
         std::os::unix::fs::symlink("x".repeat(300), &dir.0).unwrap();
         assert!(dir.find::<u32>("file").unwrap_err().to_string().contains("1.1/file"));
         assert!(dir.find_record().is_err());
-        assert!(dir.record().supervisor.is_none());
         fs::remove_file(&dir.0).unwrap();
         fs::write(&dir.0, "no directory").unwrap();
         assert_eq!(found("file"), None);
@@ -465,20 +465,20 @@ mod tests {
         let tmp = tempfile::tempdir().unwrap();
         let dir = RunDir(tmp.path().join("1.1"));
         dir.create().unwrap();
-        let me = ProcessId::me();
+        let me = ProcessId::me().unwrap();
         assert!(dir.claim(Some(me.clone())).unwrap().is_some());
         assert!(dir.claim(None).unwrap().is_none());
-        assert_eq!(dir.record().supervisor, Some(Some(me)));
+        assert_eq!(dir.find_record().unwrap().supervisor, Some(Some(me)));
     }
 
     #[test]
     fn room_that_was_reserved_is_not_part_of_the_record() {
         let tmp = tempfile::tempdir().unwrap();
         let dir = RunDir(tmp.path().to_owned());
-        let record = dir.claim(Some(ProcessId::me())).unwrap().unwrap();
+        let record = dir.claim(Some(ProcessId::me().unwrap())).unwrap().unwrap();
         reserve(&record, 8);
         note_end(&record, EndFile::default()).unwrap();
-        assert!(dir.record().end.is_some());
+        assert!(dir.find_record().unwrap().end.is_some());
     }
 
     #[test]

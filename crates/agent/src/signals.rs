@@ -21,7 +21,9 @@ impl SignalTargets<'_> {
     pub(crate) fn all_pids(&self) -> Vec<i32> {
         let mut pids = match (self.group, self.shim) {
             (Some(group), _) => group.pids(),
-            (None, Some(shim)) if shim.alive() => process::descendants(shim.pid),
+            (None, Some(shim)) if shim.alive() => {
+                process::descendants(shim.pid).unwrap_or_default()
+            }
             _ => Vec::new(),
         };
         if self.contained {
@@ -93,8 +95,7 @@ impl SignalTargets<'_> {
 }
 
 fn handles(pid: i32, signal: Signal) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let mask = status
+    let mask = process::status(pid)
         .lines()
         .find_map(|l| l.strip_prefix("SigCgt:"))
         .and_then(|m| u64::from_str_radix(m.trim(), 16).ok())

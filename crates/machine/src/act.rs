@@ -3,12 +3,12 @@
 use crate::watch::Watch;
 use muster_agent::hooks::Actor;
 use muster_agent::runner::PidMap;
-use muster_supervise::foreign;
+use muster_supervise::{foreign, output_within};
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::process::{Command, Stdio};
+use std::io;
+use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What the agent may do to this machine. By default nothing.
 #[derive(Debug, Clone)]
@@ -97,34 +97,14 @@ impl Actor for ActExecutor {
 /// Runs a command for a bounded time; what it said last, or why it failed.
 fn run(mut command: Command, most: Duration) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = child.map_err(|e| format!("cannot start {name}: {e}"))?;
-    let mut pipes = (child.stdout.take(), child.stderr.take());
-    let read = std::thread::Builder::new().name("act-output".into()).spawn(move || {
-        let mut said = String::new();
-        // Whatever is no text says nothing; the exit code does.
-        let _ = pipes.0.as_mut().map(|p| p.take(WORDS as u64).read_to_string(&mut said));
-        let _ = pipes.1.as_mut().map(|p| p.take(WORDS as u64).read_to_string(&mut said));
-        said
-    });
-    let until = Instant::now() + most;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
-            Ok(None) => {
-                // One that hangs in the kernel is waited for by somebody else.
-                let _ = child.kill();
-                let _ = std::thread::Builder::new().spawn(move || child.wait());
-                return Err(format!("{name} did not end within {} s", most.as_secs()));
-            }
-            Err(e) => return Err(format!("cannot wait for {name}: {e}")),
-        }
-    };
-    let said = read.ok().and_then(|t| t.join().ok()).unwrap_or_default();
-    let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let out = output_within(&mut command, most).map_err(|e| match e.kind() {
+        io::ErrorKind::TimedOut => format!("{name} did not end within {} s", most.as_secs()),
+        _ => format!("cannot start {name}: {e}"),
+    })?;
+    let said = [out.stdout, out.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let said: String = said.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     let said: String = said.chars().take(WORDS).collect();
+    let status = out.status;
     if status.success() { Ok(said) } else { Err(format!("{name} failed ({status}): {said}")) }
 }
 
@@ -172,6 +152,14 @@ mod tests {
         assert!(hand(allowed("exit 1")).reboot().is_err());
         let none = Allowed { reset_command: vec!["/nowhere/x".into()], ..Allowed::default() };
         assert!(hand(none).reset_gpu(0).unwrap_err().contains("cannot start"));
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_given_up() {
+        let mut hangs = Command::new("/bin/sh");
+        hangs.args(["-c", "exec sleep 100000"]);
+        let why = run(hangs, Duration::from_millis(1)).unwrap_err();
+        assert!(why.contains("did not end within"), "{why}");
     }
 
     /// Not a test of its own: what the test below runs in a process that has tokens.

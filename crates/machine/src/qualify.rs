@@ -5,8 +5,9 @@ use crate::order::{Answer, Order, TestOrder};
 use muster_agent::hooks::{Progress, Qualifier};
 use muster_model::qualification::{Check, Level, Outcome, Qualification};
 use muster_model::units::{Span, Time};
+use muster_supervise::wait_within;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +42,9 @@ pub struct Spawned {
     /// How; the level is put in by whoever asks.
     pub order: TestOrder,
 }
+
+/// How long a child may take to end when it was killed or has closed its output.
+const LEAVE: Duration = Duration::from_secs(30);
 
 /// Where CUDA's libraries are when the loader does not know.
 fn library_path() -> OsString {
@@ -89,10 +93,14 @@ impl Spawned {
         if ended.is_err() {
             let _ = child.kill();
         }
-        let status = child.wait().map_err(TestError::Start)?;
+        // One that is in a call to a driver that hangs does not even end when it is killed.
+        let status = wait_within(child, LEAVE).map_err(|e| match e.kind() {
+            io::ErrorKind::TimedOut => TestError::Hung(most),
+            _ => TestError::Start(e),
+        });
         match ended {
             Ok(true) => Ok(()),
-            Ok(false) => Err(TestError::Died(status)),
+            Ok(false) => Err(TestError::Died(status?)),
             Err(e) => Err(e),
         }
     }

@@ -12,6 +12,7 @@ use muster_gpu::device::{DeviceError, Driver};
 use muster_health::faults::{Catalogue, Context, FaultFileError};
 use muster_monitor::exporter::{Exporter, ExporterError, JobLabels, PageConfig};
 use muster_monitor::{Config, Monitor, MonitorError};
+use muster_supervise::within;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,10 +91,9 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
         Some(text) => Arc::new(Catalogue::builtin().with_overrides(text)?),
         None => Arc::new(Catalogue::builtin().clone()),
     };
-    let driver = muster_gpu::open();
-    let (sku, driver_major) = match &driver {
-        Ok(d) => about(d.as_ref()),
-        Err(_) => (String::new(), None),
+    let (driver, (sku, driver_major)) = match driver_within(muster_gpu::open, OPEN) {
+        Ok((driver, about)) => (Ok(driver), about),
+        Err(e) => (Err(e), (String::new(), None)),
     };
     let context = Context { driver_major, sku, pool: o.pool.clone() };
     let pids = o.runner_tools.pids.clone();
@@ -106,6 +106,7 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
     config.wakeup = Arc::new(move || notify.notify_one());
     let owners = pids.clone();
     config.owner_of = Arc::new(move |pid| owners.owner_of(pid));
+    let answers = driver.is_ok();
     let monitor = match driver {
         Ok(driver) => Monitor::start(config, driver)?,
         Err(e) => {
@@ -128,7 +129,7 @@ pub fn start_with(o: Options, more: OptionalDuties) -> Result<Machine, MachineEr
     let explaining = watch.clone();
     runner_tools.explain = Some(Arc::new(move |key, pids| explaining.explain(key, pids)));
     // A second way into the driver: the first belongs to those who watch.
-    if let Ok(driver) = muster_gpu::open() {
+    if answers && let Ok((driver, _)) = driver_within(muster_gpu::open, OPEN) {
         let driver: Arc<dyn Driver> = Arc::from(driver);
         runner_tools.slices = Some(mig::slices(driver.clone(), o.cut));
         let scrub = o.scrub;
@@ -153,7 +154,28 @@ fn chain(e: &dyn std::error::Error) -> String {
     }
 }
 
-fn about(driver: &dyn Driver) -> (String, Option<u32>) {
+/// How long the driver may take to answer for the first time. It may have to wake every GPU.
+const OPEN: Duration = Duration::from_secs(60);
+
+/// The SKU of the first GPU, and the driver's major version.
+type About = (String, Option<u32>);
+
+/// Opens the driver and asks it what is there. Where it hangs, the machine is one whose driver does not
+/// answer, and starts all the same.
+fn driver_within(
+    open: impl FnOnce() -> Result<Box<dyn Driver>, DeviceError> + Send + 'static,
+    most: Duration,
+) -> Result<(Box<dyn Driver>, About), DeviceError> {
+    let ask = move || -> Result<(Box<dyn Driver>, About), DeviceError> {
+        let driver = open()?;
+        let about = about(driver.as_ref());
+        Ok((driver, about))
+    };
+    let silent = || DeviceError::Failed(format!("it does not answer within {} s", most.as_secs()));
+    within("driver-open", most, ask).unwrap_or_else(|| Err(silent()))
+}
+
+fn about(driver: &dyn Driver) -> About {
     let versions = driver.versions();
     let major = versions.get("driver").and_then(|v| v.split('.').next()?.parse().ok());
     let first = driver.devices().into_iter().flatten().next();
@@ -190,4 +212,24 @@ fn serve(
     });
     let source = watch.clone();
     Exporter::start(addr, page, Arc::new(move || source.monitor().latest()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_gpu::simulated::{SimDriver, SimGpus, SimSku};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_machine_whose_driver_hangs_starts_all_the_same() {
+        let (_open, never) = channel::<Result<Box<dyn Driver>, DeviceError>>();
+        let hangs = move || never.recv().unwrap_or_else(|_| Err(DeviceError::Lost));
+        let none = driver_within(hangs, Duration::from_millis(1)).err();
+        assert!(matches!(none, Some(DeviceError::Failed(_))), "{none:?}");
+        let world = || -> Result<Box<dyn Driver>, DeviceError> {
+            Ok(Box::new(SimDriver::new(&SimGpus::of(SimSku::H200Sxm, "n1", 1))))
+        };
+        let (_, (sku, _)) = driver_within(world, OPEN * 10).ok().unwrap();
+        assert!(!sku.is_empty());
+    }
 }

@@ -11,6 +11,7 @@ pub mod breaker;
 pub mod calendar;
 pub mod clock;
 pub mod command;
+pub mod contained;
 pub mod cordon;
 pub mod entity;
 pub mod event;

@@ -11,6 +11,7 @@ mod tests;
 pub use run::{check_run, signal_number};
 pub use secrets::{check_secret, check_secrets, secret_variable};
 
+use crate::contained::check_path;
 use crate::job::Condition;
 use crate::names::turns_text;
 use crate::spec::{Group, JobSpec, OnPartition, SpecProblem, problem};
@@ -104,6 +105,7 @@ pub fn resolve(spec: &JobSpec) -> Result<Resolved, SpecProblem> {
     }
     simulate(spec)?;
     lists::volumes(&spec.volumes)?;
+    in_container(spec)?;
     count("secrets", spec.secrets.len())?;
     spec.secrets.iter().try_for_each(|s| check_secret(s.as_str()))?;
     lists::tags(&spec.tags)?;
@@ -184,6 +186,28 @@ fn checkpoint(spec: &JobSpec) -> Result<(), SpecProblem> {
         ));
     }
     Ok(())
+}
+
+/// What is bound into a container is a part of an argument of whatever runs it. Only asked where the
+/// spec still has what it runs: when it is submitted, not when the log is read.
+fn in_container(spec: &JobSpec) -> Result<(), SpecProblem> {
+    if spec.run.image.is_none() {
+        return Ok(());
+    }
+    let check = |field: &str, path: &str| {
+        check_path(path).map_err(|why| {
+            problem(
+                field,
+                format!("`{}` cannot be bound into a container: {why}", shown(path)),
+                "rename the directory, or leave `run.image` out",
+            )
+        })
+    };
+    for (i, v) in spec.volumes.iter().enumerate() {
+        check(&format!("volumes[{i}].from"), &v.from)?;
+        check(&format!("volumes[{i}].at"), &v.at)?;
+    }
+    spec.checkpoint.as_ref().map_or(Ok(()), |c| check("checkpoint.dir", &c.dir))
 }
 
 fn simulate(spec: &JobSpec) -> Result<(), SpecProblem> {

@@ -9,7 +9,7 @@ pub mod failpoint;
 mod program;
 
 use failpoint::hit;
-pub use program::foreign;
+pub use program::{foreign, output_within, wait_within, within};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};

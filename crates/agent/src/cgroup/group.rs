@@ -145,13 +145,25 @@ impl Group {
         })
     }
 
-    /// Every process in it.
+    /// Every process in it that can be found now.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let mut pids = Vec::new();
-        self.dirs.iter().for_each(|dir| collect(dir, self.nested, &mut pids));
+        for dir in &self.dirs {
+            let _ = collect(dir, self.nested, &mut pids);
+        }
         pids.sort_unstable();
         pids.dedup();
         pids
+    }
+
+    /// Every process in it.
+    ///
+    /// # Errors
+    /// There may be more that cannot be found now.
+    pub(crate) fn find_pids(&self) -> io::Result<Vec<i32>> {
+        let mut pids = Vec::new();
+        self.dirs.iter().try_for_each(|dir| collect(dir, self.nested, &mut pids))?;
+        Ok(pids)
     }
 
     /// Lets a container runtime make groups in it. In the unified tree a group that hands down
@@ -213,9 +225,9 @@ impl Group {
         }
     }
 
-    /// Whether no process is left in it.
+    /// Whether no process is left in it, for certain.
     pub(crate) fn is_empty(&self) -> bool {
-        self.pids().is_empty()
+        self.find_pids().is_ok_and(|pids| pids.is_empty())
     }
 
     /// Kills until nothing is left or the time is over; says whether it is empty.
@@ -280,12 +292,30 @@ fn below_a_mount(dir: &Path, points: impl Iterator<Item = PathBuf>) -> Option<St
     Some(format!("/{}", rest.to_str()?))
 }
 
-/// Processes of a group, and of those below it.
-fn collect(dir: &Path, nested: bool, pids: &mut Vec<i32>) {
-    let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-    pids.extend(text.lines().filter_map(|l| l.parse::<i32>().ok()));
+/// Processes of a group, and of those below it. As many as can be found, also when that is not all.
+fn collect(dir: &Path, nested: bool, pids: &mut Vec<i32>) -> io::Result<()> {
+    let found = fs::read_to_string(dir.join("cgroup.procs")).map(|text| {
+        pids.extend(text.lines().filter_map(|l| l.parse::<i32>().ok()));
+    });
+    let mut found = known(found);
     if nested {
-        below(dir).for_each(|d| collect(&d, true, pids));
+        match fs::read_dir(dir) {
+            Ok(entries) => {
+                for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+                    found = found.and(collect(&entry.path(), true, pids));
+                }
+            }
+            Err(e) => found = found.and(known(Err(e))),
+        }
+    }
+    found
+}
+
+/// A group that was removed has no processes, also where it was removed just now.
+fn known(found: io::Result<()>) -> io::Result<()> {
+    match found {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => Ok(()),
+        found => found,
     }
 }
 

@@ -5,7 +5,9 @@ use super::wanted::ContainerRequest;
 use super::{ctr, podman};
 use crate::isolation::source::{SourceError, open_source};
 use crate::isolation::{Account, Refusal, as_account, replaced};
+use muster_model::contained::is_image_name;
 use muster_model::spec::Volume;
+use muster_model::volume_source::check_source;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -32,7 +34,8 @@ pub(crate) fn order(
     w: &ContainerRequest<'_>,
 ) -> Result<(ContainerOrder, Vec<Vec<String>>), String> {
     let runtime = containers.runtime()?.clone();
-    if image.is_empty() || image.starts_with('-') || image.contains(char::is_whitespace) {
+    if !is_image_name(image) {
+        let image = image.escape_debug();
         return Err(format!("`{image}` is no name of an image: write it as HOST/NAME:TAG"));
     }
     if w.gpus && runtime.kind == Kind::Containerd {
@@ -45,18 +48,13 @@ pub(crate) fn order(
                     generate --output=/etc/cdi/nvidia.yaml` there"
             .into());
     }
-    for v in &w.detail.volumes {
-        if v.from.contains([':', ',']) || v.at.contains([':', ',']) {
-            return Err(format!("volume `{}`: containers take no `:` or `,` in a path", v.from));
-        }
-    }
     let ranks = (0..w.detail.slot.ranks).map(|local| w.detail.slot.first_rank + local);
     let names: Vec<String> = ranks.clone().map(|r| format!("{}-{r}", w.prefix)).collect();
     let words = ranks.zip(&names).map(|(rank, name)| match runtime.kind {
         Kind::Podman => podman::words(&runtime, image, w, rank, name),
         Kind::Containerd => ctr::words(&runtime, image, w, rank, name),
     });
-    let words = words.collect();
+    let words = words.collect::<Result<_, String>>()?;
     let (image, pull, hidden) = (image.to_owned(), containers.pull(), w.hidden.to_vec());
     Ok((ContainerOrder { runtime, image, pull, names, hidden }, words))
 }
@@ -89,6 +87,33 @@ pub(crate) fn check_volumes(
     Ok(())
 }
 
+/// Whether the directory for checkpoints, which is there, may be bound into a container: whoever runs
+/// inside is to see no more of the node by it than by a volume.
+///
+/// # Errors
+/// Why the job cannot have it, with what to do.
+pub(crate) fn check_checkpoints(
+    dir: &Path,
+    who: Option<&Account>,
+    hidden: &[PathBuf],
+) -> Result<(), Refusal> {
+    let look = || dir.canonicalize();
+    let refused = |why: &dyn std::fmt::Display| {
+        let dir = dir.display();
+        Refusal::Job(format!("checkpoint directory `{dir}` cannot be bound: {why}; choose another"))
+    };
+    let real = match who {
+        Some(who) => as_account(who, look).and_then(|real| real),
+        None => look(),
+    };
+    let real = real.map_err(|e| refused(&e))?;
+    check_source(&real.to_string_lossy()).map_err(|why| refused(&why))?;
+    if hidden.iter().any(|h| real.starts_with(h) || h.starts_with(&real)) {
+        return Err(refused(&"the agent's own directory is in it, or it in that"));
+    }
+    Ok(())
+}
+
 /// Where a volume really comes from, if whoever runs inside may go there.
 fn source(from: &Path, who: Option<&Account>) -> Result<PathBuf, SourceError> {
     let look = || open_source(from).map(|(_, real)| real);
@@ -104,6 +129,7 @@ mod tests {
     use crate::testing::detail;
     use muster_link::messages::RunDetail;
     use muster_model::placement::GpuSet;
+    use muster_model::spec::CheckpointSpec;
     use muster_model::units::Bytes;
 
     fn wanted<'a>(d: &'a RunDetail, argv: &'a [String]) -> ContainerRequest<'a> {
@@ -115,6 +141,7 @@ mod tests {
             hidden: &[],
             account: None,
             secrets_dir: Path::new("/s/runs/7.1/secrets"),
+            shared_secrets: Path::new("/dev/shm/muster-1f"),
             group: Some("/muster/n/7.1".into()),
             gpus: false,
             shm: 1 << 20,
@@ -128,11 +155,13 @@ mod tests {
         d.slot.gpus = GpuSet(0b101);
         d.limits.memory = Some(Bytes::mib(64));
         d.run.env.insert("TOKEN".into(), "hush".into());
+        d.secrets.0.insert("key".into(), "hush".into());
         let argv = ["python3".to_owned(), "train.py".to_owned()];
         let mut w = wanted(&d, &argv);
         w.gpus = true;
         let runtime = Runtime { kind: Kind::Podman, words: vec!["podman".into()] };
-        let line = podman::words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").join(" ");
+        let line =
+            podman::words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").unwrap().join(" ");
         for part in [
             "podman run --rm",
             "--name muster-ab-7.1-4",
@@ -141,6 +170,7 @@ mod tests {
             "--memory 67108864b",
             "--device nvidia.com/gpu=0 --device nvidia.com/gpu=2",
             "-v /s/runs/7.1/4.report:/s/runs/7.1/4.report:rw",
+            "-v /dev/shm/muster-1f:/s/runs/7.1/secrets:ro",
             "--entrypoint python3 local/x:1 train.py",
         ] {
             assert!(line.contains(part), "{part} in {line}");
@@ -149,7 +179,7 @@ mod tests {
         let scored = line.contains("--oom-score-adj 500");
         assert_eq!(scored, crate::process::has_lower_oom_score(), "{line}");
         let runtime = Runtime { kind: Kind::Containerd, words: vec!["ctr".into()] };
-        let line = ctr::words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").join(" ");
+        let line = ctr::words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").unwrap().join(" ");
         for part in [
             "ctr run --rm --net-host",
             "--cgroup /muster/n/7.1/muster-ab-7.1-4",
@@ -164,10 +194,56 @@ mod tests {
     #[test]
     fn a_name_that_is_an_option_is_refused() {
         let d = detail("");
-        for bad in ["", "--privileged", "a b"] {
+        for bad in ["", "--privileged", "a b", "x,name!=y", "dir:/etc", "{variables}"] {
             let refused = order(&Containers::pretended(), bad, &wanted(&d, &[])).unwrap_err();
             assert!(refused.contains("HOST/NAME:TAG"), "{refused}");
         }
+    }
+
+    /// The arguments of both runtimes, or why there are none.
+    fn both(d: &RunDetail) -> [Result<Vec<String>, String>; 2] {
+        let argv = ["true".to_owned()];
+        let runtime = |kind| Runtime { kind, words: vec!["x".into()] };
+        let (p, c) = (runtime(Kind::Podman), runtime(Kind::Containerd));
+        let w = wanted(d, &argv);
+        [podman::words(&p, "x:1", &w, 0, "c"), ctr::words(&c, "x:1", &w, 0, "c")]
+    }
+
+    #[test]
+    fn no_path_of_a_job_becomes_another_part_of_an_argument() {
+        for bad in
+            ["/ckpt,src=/etc,dst=/host", "/ckpt:/host", "/ckpt\"x", "/ckpt\\", "/ckpt\n", "ckpt"]
+        {
+            let checkpoint = CheckpointSpec { dir: bad.into(), ..CheckpointSpec::default() };
+            let named = [
+                ("checkpoint.dir", RunDetail { checkpoint: Some(checkpoint), ..detail("") }),
+                ("volumes[0]", RunDetail { volumes: vec![volume(bad)], ..detail("") }),
+                ("volumes[0]", {
+                    let v = Volume { at: bad.into(), ..volume("/data") };
+                    RunDetail { volumes: vec![v], ..detail("") }
+                }),
+            ];
+            for (field, d) in named {
+                for words in both(&d) {
+                    let why = words.unwrap_err();
+                    assert!(why.starts_with(field) && why.contains("container"), "{bad}: {why}");
+                }
+            }
+        }
+        let mut d = detail("");
+        d.volumes.push(volume("/data/a b=c"));
+        for words in both(&d) {
+            assert!(words.unwrap().iter().any(|w| w.contains("/data/a b=c")));
+        }
+    }
+
+    #[test]
+    fn a_program_that_looks_like_a_list_is_one_program() {
+        let (d, argv) = (detail(""), [r#"["/bin/sh","-c"]"#.to_owned()]);
+        let runtime = Runtime { kind: Kind::Podman, words: vec!["podman".into()] };
+        let words = podman::words(&runtime, "x:1", &wanted(&d, &argv), 0, "c").unwrap();
+        let at = words.iter().position(|w| w == "--entrypoint").unwrap() + 1;
+        assert_eq!(serde_json::from_str::<Vec<String>>(&words[at]).unwrap(), argv);
     }
 
     fn volume(from: &str) -> Volume {
@@ -197,6 +273,26 @@ mod tests {
         match check_volumes(&[volume(from)], None, hidden) {
             Err(Refusal::Job(why)) => why,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn checkpoints_show_no_more_of_the_node_than_volumes() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let (inner, link) = (root.join("inner"), root.join("link"));
+        std::fs::create_dir(&inner).unwrap();
+        std::os::unix::fs::symlink("/proc/self", &link).unwrap();
+        assert!(check_checkpoints(&inner, None, &[]).is_ok());
+        for (dir, hidden) in [
+            (Path::new("/"), vec![]),
+            (Path::new("/dev/shm"), vec![]),
+            (link.as_path(), vec![]),
+            (inner.as_path(), vec![root.clone()]),
+            (root.as_path(), vec![inner.clone()]),
+        ] {
+            let refused = check_checkpoints(dir, None, &hidden);
+            assert!(matches!(refused, Err(Refusal::Job(_))), "{}", dir.display());
         }
     }
 

@@ -37,13 +37,17 @@ pub(super) fn remove(runtime: &Runtime, name: &str) -> Result<Option<String>, St
     Ok((!said.ok()).then(|| said.last_words()))
 }
 
+/// The command line of a rank's container.
+///
+/// # Errors
+/// What the job names that cannot be a part of it.
 pub(super) fn words(
     runtime: &Runtime,
     image: &str,
     w: &ContainerRequest<'_>,
     rank: u32,
     name: &str,
-) -> Vec<String> {
+) -> Result<Vec<String>, String> {
     let d = w.detail;
     let mut all = runtime.words.clone();
     let mut add = |words: &[&str]| all.extend(words.iter().map(|s| (*s).to_owned()));
@@ -64,9 +68,9 @@ pub(super) fn words(
     }
     let shm = format!("type=tmpfs,src=tmpfs,dst=/dev/shm,options=nosuid:nodev:size={}", w.shm);
     add(&["--mount", &shm]);
-    for s in shown(w, rank) {
-        let how = if s.read_only { "ro" } else { "rw" };
-        let bind = format!("type=bind,src={},dst={},options=rbind:{how}", s.from, s.at);
+    for s in shown(w, rank)? {
+        let how = if s.read_only() { "ro" } else { "rw" };
+        let bind = format!("type=bind,src={},dst={},options=rbind:{how}", s.from(), s.at());
         add(&["--mount", &bind]);
     }
     if let Some(dir) = &d.run.workdir {
@@ -74,5 +78,5 @@ pub(super) fn words(
     }
     add(&[image, name]);
     all.extend(w.argv.iter().cloned());
-    all
+    Ok(all)
 }

@@ -1,8 +1,10 @@
 //! What this node can run containers with.
 
+use muster_supervise::output_within;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Whether images are fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -33,18 +35,28 @@ pub(crate) struct Runtime {
 
 impl Runtime {
     /// Whether it can run a container as a user of our choice. `ctr` learnt that late.
-    pub(crate) fn knows_users(&self) -> bool {
+    ///
+    /// # Errors
+    /// It does not answer now.
+    pub(crate) fn knows_users(&self) -> Result<bool, String> {
         static CTR: OnceLock<bool> = OnceLock::new();
-        let help = || {
-            let out = muster_supervise::foreign(&self.words[0]).args(["run", "--help"]).output();
-            out.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains("--user "))
-        };
-        match self.kind {
-            Kind::Podman => true,
-            Kind::Containerd => *CTR.get_or_init(help),
+        match (self.kind, CTR.get()) {
+            (Kind::Podman, _) => Ok(true),
+            (Kind::Containerd, Some(knows)) => Ok(*knows),
+            (Kind::Containerd, None) => {
+                let mut help = muster_supervise::foreign(&self.words[0]);
+                let said = output_within(help.args(["run", "--help"]), HELP).map_err(|e| {
+                    format!("{} cannot be asked what it can do: {e}", self.words[0])
+                })?;
+                let knows = String::from_utf8_lossy(&said.stdout).contains("--user ");
+                Ok(*CTR.get_or_init(|| knows))
+            }
         }
     }
 }
+
+/// How long the runtime may take to say what it can do. The agent waits for it.
+const HELP: Duration = Duration::from_secs(5);
 
 /// How a node runs containers.
 #[derive(Debug, Default)]
@@ -108,9 +120,9 @@ impl Containers {
     /// Whether containers can be run as a user of our choice.
     ///
     /// # Errors
-    /// When there is no runtime, with what to install.
+    /// When there is no runtime, with what to install, or it does not answer.
     pub fn knows_users(&self) -> Result<bool, String> {
-        self.runtime().map(Runtime::knows_users)
+        self.runtime().and_then(Runtime::knows_users)
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<(), String> {

@@ -8,17 +8,18 @@ mod find;
 mod podman;
 mod wanted;
 
-pub(crate) use command::{ContainerOrder, check_volumes, order};
+pub(crate) use command::{ContainerOrder, check_checkpoints, check_volumes, order};
 pub use find::{Containers, Pull};
 pub(crate) use find::{Kind, Runtime};
-pub(crate) use wanted::{ContainerRequest, VARIABLES};
+pub(crate) use wanted::ContainerRequest;
+use wanted::VARIABLES;
 
 use crate::isolation::Refusal;
 use crate::process;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 /// Programs that belong to the runtime, not to the job, by their names.
@@ -26,19 +27,20 @@ const RUNTIME: [&str; 6] = ["podman", "conmon", "runc", "crun", "ctr", "containe
 
 /// Whether a process is the runtime's own.
 pub(crate) fn is_runtime(pid: i32) -> bool {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    RUNTIME.contains(&name.trim())
+    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    RUNTIME.contains(&String::from_utf8_lossy(&name).trim())
 }
 
 /// Whether a process is the first of a container.
 pub(crate) fn is_first(pid: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = process::status(pid);
     let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
     numbers.is_some_and(|n| n.split_whitespace().skip(1).last() == Some("1"))
 }
 
 /// A file of variables in memory, which the runtime reads and nobody else. A value of several
-/// lines cannot be passed in it; `left_out` is told its name.
+/// lines cannot be passed in it; `left_out` is called with its name. A name that a line cannot have
+/// would be read as something else: as one that takes its value from the runtime's own environment.
 pub(crate) fn variables<'a>(
     all: impl Iterator<Item = (&'a String, &'a String)>,
     mut left_out: impl FnMut(&str),
@@ -46,6 +48,11 @@ pub(crate) fn variables<'a>(
     let file = rustix::fs::memfd_create("variables", rustix::fs::MemfdFlags::empty())?;
     let mut file = File::from(file);
     for (name, value) in all {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        if name.is_empty() || !name.bytes().all(plain) {
+            let said = format!("{name:?} is no name of a variable");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, said));
+        }
         if value.contains('\n') {
             left_out(name);
         } else {
@@ -53,6 +60,15 @@ pub(crate) fn variables<'a>(
         }
     }
     Ok(file)
+}
+
+/// The arguments with the file of variables in its place, which is before all that is the job's.
+pub(crate) fn with_variables(args: &[String], path: &str) -> Vec<String> {
+    let mut args = args.to_vec();
+    if let Some(place) = args.iter_mut().find(|a| a.as_str() == VARIABLES) {
+        path.clone_into(place);
+    }
+    args
 }
 
 /// What came of a command of the runtime.
@@ -74,17 +90,33 @@ impl RuntimeOutput {
     }
 }
 
+/// How long the runtime may take for what it only looks up or takes away.
+const QUICK: Duration = Duration::from_secs(60);
+/// How long it may take to fetch an image.
+const FETCH: Duration = Duration::from_secs(2 * 60 * 60);
+
 fn run(runtime: &Runtime, args: &[&str]) -> Result<RuntimeOutput, String> {
+    run_within(runtime, args, QUICK)
+}
+
+fn run_within(runtime: &Runtime, args: &[&str], most: Duration) -> Result<RuntimeOutput, String> {
     let (program, global) = runtime.words.split_first().ok_or("no container runtime")?;
     let mut command = muster_supervise::foreign(program);
-    command.args(global).args(args).stdin(Stdio::null());
+    command.args(global).args(args);
     #[expect(unsafe_code, reason = "a supervisor's blocked signals are not the runtime's")]
     // SAFETY: between fork and exec only async-signal-safe calls are made, and nothing is
     // allocated.
     unsafe {
         command.pre_exec(process::unblock_signals);
     }
-    let output = command.output().map_err(|e| format!("{program}: {e}"))?;
+    let done = muster_supervise::output_within(&mut command, most);
+    let output = done.map_err(|e| match e.kind() {
+        io::ErrorKind::TimedOut => {
+            let what = args.first().copied().unwrap_or_default();
+            format!("the container runtime hangs: `{program} … {what}`: {e}")
+        }
+        _ => format!("{program}: {e}"),
+    })?;
     Ok(RuntimeOutput { output })
 }
 
@@ -105,8 +137,8 @@ pub(crate) fn check_image(order: &ContainerOrder) -> Result<(), Refusal> {
         )));
     }
     let pulled = match runtime.kind {
-        Kind::Podman => run(runtime, &["pull", "-q", "--", image]),
-        Kind::Containerd => run(runtime, &["images", "pull", image]),
+        Kind::Podman => run_within(runtime, &["pull", "-q", "--", image], FETCH),
+        Kind::Containerd => run_within(runtime, &["images", "pull", image], FETCH),
     };
     match pulled.map_err(Refusal::Node)? {
         said if said.ok() => Ok(()),
@@ -139,6 +171,39 @@ pub(crate) fn remove(runtime: &Runtime, name: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::env::Env;
+    use std::io::{Read, Seek};
+
+    #[test]
+    fn a_variable_takes_one_line_and_no_other_name() {
+        let file = |name: &str| {
+            let env = Env::from([(name.to_owned(), "b".to_owned())]);
+            variables(env.iter(), |_| ()).map(|mut file| {
+                let mut text = String::new();
+                file.rewind().and_then(|()| file.read_to_string(&mut text)).unwrap();
+                text
+            })
+        };
+        assert_eq!(file("A_1").unwrap(), "A_1=b\n");
+        for bad in ["", "A\nHOME", "A*", "#A", " A", "A=x"] {
+            assert!(file(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_argument_of_the_job_is_not_taken_for_the_file_of_variables() {
+        let words = ["--env-file", VARIABLES, "x:1", "echo", VARIABLES].map(str::to_owned);
+        let want = ["--env-file", "/f", "x:1", "echo", VARIABLES].map(str::to_owned);
+        assert_eq!(with_variables(&words, "/f"), want);
+    }
+
+    #[test]
+    fn a_runtime_that_hangs_is_given_up_with_a_clear_error() {
+        let words = ["/bin/sh", "-c", "exec sleep 100000"].map(str::to_owned).into();
+        let hangs = Runtime { kind: Kind::Podman, words };
+        let why = run_within(&hangs, &["rm", "-f"], Duration::from_millis(1)).err().unwrap();
+        assert!(why.contains("runtime hangs") && why.contains("rm"), "{why}");
+    }
 
     /// Not a test of its own: what the test below runs in a process that has tokens.
     #[test]

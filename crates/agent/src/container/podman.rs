@@ -24,13 +24,17 @@ pub(super) fn remove(runtime: &Runtime, name: &str) -> Result<Option<String>, St
     Ok((!said.ok()).then(|| said.last_words()))
 }
 
+/// The command line of a rank's container.
+///
+/// # Errors
+/// What the job names that cannot be a part of it.
 pub(super) fn words(
     runtime: &Runtime,
     image: &str,
     w: &ContainerRequest<'_>,
     rank: u32,
     name: &str,
-) -> Vec<String> {
+) -> Result<Vec<String>, String> {
     let d = w.detail;
     let mut all = runtime.words.clone();
     let mut add = |words: &[&str]| all.extend(words.iter().map(|s| (*s).to_owned()));
@@ -85,18 +89,23 @@ pub(super) fn words(
             add(&["--device", &format!("nvidia.com/gpu={gpu}")]);
         }
     }
-    for s in shown(w, rank) {
-        let how = if s.read_only { "ro,rbind" } else { "rw,rbind" };
-        add(&["-v", &format!("{}:{}:{how}", s.from, s.at)]);
+    for s in shown(w, rank)? {
+        let how = if s.read_only() { "ro,rbind" } else { "rw,rbind" };
+        add(&["-v", &format!("{}:{}:{how}", s.from(), s.at())]);
     }
     if let Some(dir) = &d.run.workdir {
         add(&["--workdir", dir]);
     }
     // The image's own entry point would swallow the job's command.
     if let Some((program, _)) = w.argv.split_first() {
-        add(&["--entrypoint", program]);
+        add(&["--entrypoint", &entry_point(program)]);
     }
     add(&[image]);
     all.extend(w.argv.iter().skip(1).cloned());
-    all
+    Ok(all)
+}
+
+/// A program as podman takes it: what looks like a list is read as one.
+fn entry_point(program: &str) -> String {
+    if program.starts_with('[') { serde_json::json!([program]).to_string() } else { program.into() }
 }

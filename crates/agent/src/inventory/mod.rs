@@ -1,6 +1,9 @@
 //! What is in this machine, as the kernel tells it. What cannot be read is left out.
 
 mod devices;
+mod patient;
+
+pub(crate) use patient::PatientSource;
 
 use crate::cgroup::Cgroups;
 use muster_model::node::{Gpu, Inventory, Numa};

@@ -4,6 +4,7 @@ use crate::cgroup::Rule;
 use muster_model::placement::{AllocatedPart, Slot};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What every program expects.
 const USUAL: [&str; 6] =
@@ -42,13 +43,16 @@ pub(crate) fn nodes(slot: &Slot, of_gpu: &dyn Fn(u32) -> Vec<PathBuf>) -> Vec<Pa
     all
 }
 
+/// How long it may take to make a node. The agent waits for it.
+const READY: Duration = Duration::from_secs(5);
+
 /// The driver makes the node of its unified memory when it is first used by somebody who may,
 /// which is nobody in a slot.
 fn ready_memory() {
     if !Path::new("/dev/nvidia-uvm").exists() && Path::new("/dev/nvidiactl").exists() {
         let mut command = muster_supervise::foreign("nvidia-modprobe");
-        let done = command.args(["-u", "-c=0"]).status();
-        if !done.as_ref().is_ok_and(std::process::ExitStatus::success) {
+        let done = muster_supervise::output_within(command.args(["-u", "-c=0"]), READY);
+        if !done.as_ref().is_ok_and(|d| d.status.success()) {
             tracing::warn!(result = ?done, "/dev/nvidia-uvm is missing; CUDA will not start");
         }
     }

@@ -63,8 +63,8 @@ pub(crate) fn hand_over(
         give(&tmp)?;
         if !secrets.is_empty() {
             // In memory, and under a name that nobody can have taken.
-            let shared = Path::new("/dev/shm").join(format!("muster-{}", random_id()));
-            DirBuilder::new().mode(0o700).create(&shared)?;
+            let shared = secrets::shared();
+            secrets::make_shared(&shared)?;
             symlink(&shared, secrets_dir)?;
             symlink(&shared, own.join("secrets"))?;
             for (name, value) in secrets::files(secrets) {

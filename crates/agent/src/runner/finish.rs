@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 /// How long the node may look for what made a rank fail.
 const EXPLAIN: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(50);
+/// How long all of it may take. A driver that hangs never answers; more than overwriting the memory
+/// of a slot's GPUs and removing its containers take.
+const LONGEST: Duration = Duration::from_secs(180);
 
 /// What came of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,7 +24,10 @@ pub(super) struct Finished {
 
 /// Asks everybody who has something to do or to say, without holding up the others.
 #[derive(Debug)]
-pub(super) struct Finishing(Receiver<Finished>);
+pub(super) struct Finishing {
+    told: Receiver<Finished>,
+    since: Instant,
+}
 
 impl Finishing {
     /// Begins; none when there is nobody to ask. `wake` is called at the end.
@@ -30,6 +36,7 @@ impl Finishing {
         slot: SlotGpus,
         failed: bool,
         container: Vec<String>,
+        now: Instant,
         wake: impl FnOnce() + Send + 'static,
     ) -> Option<Finishing> {
         let has_gpus = !slot.gpus.is_empty();
@@ -75,18 +82,58 @@ impl Finishing {
             tracing::warn!(error = %e, "nobody can be asked about a slot that ended");
             return None;
         }
-        Some(Finishing(told))
+        Some(Finishing { told, since: now })
     }
 
-    /// What came of it, once it is over.
-    pub(super) fn over(&self) -> Option<Finished> {
-        match self.0.try_recv() {
+    /// What came of it, once it is over. The end waits no longer than that: what is left is then not
+    /// known.
+    pub(super) fn over(&self, now: Instant) -> Option<Finished> {
+        let late = now.saturating_duration_since(self.since) >= LONGEST;
+        match self.told.try_recv() {
             Ok(finished) => Some(finished),
+            Err(TryRecvError::Empty) if late => Some(Finished {
+                leftover: Some(format!(
+                    "what was to be done after the slot did not end within {} s (does the GPU driver \
+                     or the container runtime hang?); what is left is unknown",
+                    LONGEST.as_secs()
+                )),
+                ..Finished::default()
+            }),
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => Some(Finished {
                 leftover: Some("what was to be done after the slot failed".into()),
                 ..Finished::default()
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::ids::{AttemptKey, JobId};
+    use muster_model::placement::GpuSet;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    #[test]
+    fn an_end_does_not_wait_for_ever_for_a_driver_that_hangs() {
+        let (_open, never) = channel::<()>();
+        let never = Mutex::new(never);
+        let hangs = move |_: &SlotGpus| -> Result<(), String> {
+            let _ = never.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            Ok(())
+        };
+        let tools = RunnerTools { after_slot: Some(Arc::new(hangs)), ..RunnerTools::simulated() };
+        let slot = SlotGpus {
+            key: AttemptKey { job: JobId(1), attempt: 1 },
+            gpus: GpuSet::first(1),
+            part: None,
+            pids: Vec::new(),
+        };
+        let now = Instant::now();
+        let asked = Finishing::begin(&tools, slot, false, Vec::new(), now, || ()).unwrap();
+        assert_eq!(asked.over(now), None);
+        let end = asked.over(now + LONGEST).unwrap();
+        assert!(end.leftover.is_some_and(|what| what.contains("unknown")));
     }
 }

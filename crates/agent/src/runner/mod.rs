@@ -9,6 +9,7 @@ mod start;
 mod strays;
 mod tools;
 mod unproven;
+mod waiting;
 
 pub use pids::{Holder, PidMap};
 pub use tools::{AfterSlot, DeviceNodes, Explain, RunnerTools, Slice, Slices, SlotGpus};
@@ -36,6 +37,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use unproven::UnprovenEnd;
+use waiting::{Waiting, ask_slice};
 
 /// Between SIGTERM and SIGKILL when nobody said otherwise.
 pub const GRACE: Span = Span::secs(10);
@@ -145,13 +147,6 @@ struct RunnerShared {
     runner_tools: RunnerTools,
     pids: PidMap,
     wakeup: RunnerWakeup,
-}
-
-/// A start that waits for room on this machine.
-#[derive(Debug)]
-struct Waiting {
-    detail: RunDetail,
-    since: Instant,
 }
 
 /// All attempts of one node.
@@ -321,33 +316,46 @@ impl Runner {
         if self.knows(key) {
             return;
         }
-        if self.config.budget.worth_trying(detail.slot.ranks) {
-            self.begin(key, detail, now);
+        let wakeup = self.shared.wakeup.clone();
+        let asked = ask_slice(&self.shared.runner_tools, &detail.slot, move || wakeup.nudge());
+        if asked.is_none() && self.config.budget.worth_trying(detail.slot.ranks) {
+            self.begin(key, detail, None, now);
         } else {
-            self.waiting.insert(key, Waiting { detail: detail.clone(), since: now });
+            self.waiting.insert(key, Waiting::new(detail, asked, now));
         }
     }
 
     /// Starts that waited and now have room, or have waited too long.
     fn begin_waiting(&mut self, now: Instant) {
-        while let Some((&key, w)) = self.waiting.first_key_value() {
-            let over = now.saturating_duration_since(w.since) >= self.config.budget.patience;
-            if !over && !self.config.budget.worth_trying(w.detail.slot.ranks) {
+        let without = self.waiting.iter_mut().filter_map(|(key, w)| {
+            let why = w.take_slice(now).err()?;
+            Some((*key, why))
+        });
+        for (key, why) in without.collect::<Vec<_>>() {
+            if let Some(w) = self.waiting.remove(&key) {
+                self.refuse(key, w.detail(), SlotEnd::fault(why));
+            }
+        }
+        // Who waits for a slice blocks nobody.
+        while let Some((&key, w)) = self.waiting.iter().find(|(_, w)| w.has_slice()) {
+            let over = w.waited(self.config.budget.patience, now);
+            if !over && !self.config.budget.worth_trying(w.detail().slot.ranks) {
                 return;
             }
             if let Some(w) = self.waiting.remove(&key) {
-                self.begin(key, &w.detail, now);
+                let (detail, slice) = w.into_start();
+                self.begin(key, &detail, slice, now);
             }
         }
     }
 
-    fn begin(&mut self, key: AttemptKey, detail: &RunDetail, now: Instant) {
+    fn begin(&mut self, key: AttemptKey, detail: &RunDetail, slice: Option<Slice>, now: Instant) {
         let dir = RunDir::of(&self.runs(), key);
         let mut watched = false;
         let lease = self.lease(detail);
         let (config, runner_tools, base) =
             (&self.config, &self.shared.runner_tools, &self.base_env);
-        let tools = start::Tools { config, runner_tools, base, lease };
+        let tools = start::Tools { config, runner_tools, base, lease, slice };
         let mut slot = Slot::start(key, dir, detail, &tools, now, |dir| {
             watched = self.watcher.watch(dir, &self.shared.wakeup, key);
         });
@@ -417,7 +425,7 @@ impl Runner {
             slot.stop(RankStopCause::Asked, grace, now);
         }
         if let Some(w) = self.waiting.remove(&key) {
-            self.refuse(key, &w.detail, SlotEnd::Stopped);
+            self.refuse(key, w.detail(), SlotEnd::Stopped);
         }
     }
 
@@ -443,7 +451,7 @@ impl Runner {
     /// Stops everything because this node goes away.
     pub fn shut_down(&mut self, grace: Span, now: Instant) {
         for (key, w) in std::mem::take(&mut self.waiting) {
-            self.refuse(key, &w.detail, SlotEnd::fault("the node was shut down"));
+            self.refuse(key, w.detail(), SlotEnd::fault("the node was shut down"));
         }
         for slot in self.slots.values_mut() {
             slot.stop(RankStopCause::Fault("the node was shut down".into()), grace, now);
@@ -577,16 +585,17 @@ impl Runner {
     /// When to look again at the latest.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        if !self.waiting.is_empty() {
+        if self.waiting.values().any(Waiting::has_slice) {
             return Some(self.looked.map_or_else(Instant::now, |l| l + RETRY));
         }
+        let slice = self.waiting.values().filter_map(Waiting::due).min();
         let settled = self.slots.values().all(Slot::settled)
             && self.unproven.values().all(UnprovenEnd::settled);
         if settled && self.ending.is_empty() {
-            return None;
+            return slice;
         }
         let look = self.looked_at_all.map(|l| l + LOOK);
-        self.slots.values().filter_map(Slot::due).chain(look).min()
+        self.slots.values().filter_map(Slot::due).chain(look).chain(slice).min()
     }
 
     /// Kills the ranks of one attempt at once, as if they had died by themselves.

@@ -159,7 +159,7 @@ impl PidMap {
         if let Some(held) = self.lock().get_mut(&owner.key).filter(|h| h.ended.is_none()) {
             if held.pids.len() >= MOST {
                 // A job may start processes for months: those that are gone make room.
-                held.pids.retain(|p, _| process::parent(*p).is_some());
+                held.pids.retain(|p, _| !process::is_free(*p));
             }
             held.pids.entry(pid).or_insert(owner.rank);
         }

@@ -218,7 +218,7 @@ impl Slot {
         let state: StateFile = dir.find("state.json")?.unwrap_or_default();
         let mut slot = Slot::new(key, dir, meta.detail, config, state, now);
         slot.tails.iter_mut().flatten().for_each(Tail::found_again);
-        slot.this_boot = meta.boot == process::boot_id();
+        slot.this_boot = meta.boot == process::boot()?;
         if meta.place.is_some_and(|p| !p.is(slot.dir())) {
             // Whoever supervises these ranks belongs to the agent of the directory that this one was
             // copied from: they are not ours to watch or to stop.

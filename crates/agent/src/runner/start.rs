@@ -9,6 +9,7 @@ use crate::isolation::{self, Account, Isolation, IsolationView, Separation, devi
 use crate::lease::LeaseOrder;
 use crate::process;
 use crate::run_dir::{DirIdentity, MetaFile, RunDir, sanitised, write_private};
+use crate::secrets;
 use crate::shim::{Order, RankOrder};
 use muster_link::messages::{RunDetail, Secrets};
 use muster_model::ids::AttemptKey;
@@ -37,6 +38,8 @@ pub(super) struct Tools<'a> {
     pub(super) base: &'a Env,
     /// How long the ranks may go on without a server.
     pub(super) lease: Option<LeaseOrder>,
+    /// The slice of its GPU, when it has one.
+    pub(super) slice: Option<Slice>,
 }
 
 /// What there is after a start, complete or not.
@@ -59,9 +62,7 @@ pub(super) fn start(
         check(detail)?;
         dir.create().map_err(|e| fault(&format!("cannot create {}", dir.0.display()), &e))?;
         made(&dir.0);
-        let slice = tools.runner_tools.slice(&detail.slot);
-        let slice = slice.map_err(SlotEnd::fault)?;
-        let mut inside = inside(detail, tools, slice.as_ref())?;
+        let mut inside = inside(detail, tools, tools.slice.as_ref())?;
         let contained = contained_as(detail, tools)?;
         if let Some(view) = inside.as_mut().filter(|i| i.open.is_some()) {
             let own = slot_dir::make(&dir.0)
@@ -77,10 +78,11 @@ pub(super) fn start(
         if let Some(group) = group.as_mut().filter(|_| detail.run.image.is_some()) {
             group.nest().map_err(|e| fault("cannot make a control group", &e))?;
         }
+        let boot = process::boot().map_err(|e| fault("cannot read the id of this boot", &e))?;
         let meta = MetaFile {
             detail: sanitised(detail),
             group: group.clone(),
-            boot: process::boot_id(),
+            boot: boot.to_owned(),
             lease: tools.lease.is_some(),
             place: DirIdentity::of(&dir.0),
         };
@@ -93,8 +95,8 @@ pub(super) fn start(
         }
         order.inside = inside;
         order.lease.clone_from(&tools.lease);
-        if let Some(slice) = slice {
-            order.env.insert("CUDA_VISIBLE_DEVICES".into(), slice.uuid);
+        if let Some(slice) = &tools.slice {
+            order.env.insert("CUDA_VISIBLE_DEVICES".into(), slice.uuid.clone());
         }
         if let Some(image) = &detail.run.image {
             order.contained_as = contained;
@@ -199,6 +201,7 @@ fn contain(
         hidden: &hidden,
         account: order.contained_as.as_ref(),
         secrets_dir: &order.secrets_dir,
+        shared_secrets: &order.shared_secrets,
         group: order.group.as_ref().and_then(Group::path),
         gpus: has_gpus(detail, tools),
         shm: shared_memory(detail),
@@ -307,6 +310,7 @@ fn order(
         volumes: detail.volumes.clone(),
         secrets: detail.secrets.0.clone(),
         secrets_dir,
+        shared_secrets: secrets::shared(),
         group,
         inside: None,
         container: None,

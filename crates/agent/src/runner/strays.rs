@@ -5,7 +5,7 @@
 use super::unproven::UnprovenEnd;
 use super::{RunnerConfig, start};
 use crate::cgroup::Group;
-use crate::process::{self, ProcessId};
+use crate::process::{self, ProcessId, is_absence};
 use crate::shim::SHIM_ARG;
 use muster_model::ids::AttemptKey;
 use rustix::process::Signal;
@@ -35,22 +35,32 @@ struct StrayAttempt {
 }
 
 impl StrayAttempt {
-    /// Kills everything that is there and all that it started. Whether anything was there.
+    /// Kills everything that is there and all that it started. Whether anything was or may be there.
     fn kill(&mut self, supervisors_too: bool) -> bool {
         let mut pids = self.group.as_ref().map_or_else(Vec::new, Group::pids);
+        // What cannot be looked up now may be there.
+        let mut unknown = self.group.as_ref().is_some_and(|g| g.find_pids().is_err());
+        // Nobody is killed for the number of somebody who may be another one by now.
         for s in self.supervisors.iter().filter(|s| s.alive()) {
-            pids.extend(process::descendants(s.pid));
+            let below = process::descendants(s.pid);
+            unknown |= below.is_err();
+            pids.extend(below.unwrap_or_default());
         }
-        self.others.retain(|_, p| p.alive());
-        self.others.extend(pids.into_iter().filter_map(|p| Some((p, ProcessId::of(p)?))));
-        self.others.retain(|_, p| p.alive());
-        let supervised = self.supervisors.iter().any(ProcessId::alive);
-        if self.others.is_empty() && !supervised {
+        for pid in pids {
+            match ProcessId::of(pid) {
+                Ok(found) => self.others.extend(found.map(|p| (pid, p))),
+                Err(_) => unknown = true,
+            }
+        }
+        self.others.retain(|_, p| !p.gone());
+        let supervised = !self.supervisors.iter().all(ProcessId::gone);
+        if self.others.is_empty() && !supervised && !unknown {
             self.group.iter().for_each(Group::remove);
             return false;
         }
         self.group.iter().for_each(Group::kill);
-        self.others.keys().for_each(|p| process::signal(*p, Signal::KILL));
+        let certain = self.others.values().filter(|p| p.alive());
+        certain.for_each(|p| process::signal(p.pid, Signal::KILL));
         // A supervisor whose ranks are gone tidies up after them and goes.
         if supervisors_too {
             let alive = self.supervisors.iter().filter(|s| s.alive());
@@ -61,7 +71,7 @@ impl StrayAttempt {
 
     /// What could not be killed.
     fn into_unproven_end(self) -> UnprovenEnd {
-        let supervisors = self.supervisors.into_iter().filter(ProcessId::alive);
+        let supervisors = self.supervisors.into_iter().filter(|s| !s.gone());
         UnprovenEnd::new(self.others.into_values().chain(supervisors).collect(), self.group)
     }
 }
@@ -71,7 +81,7 @@ impl StrayAttempt {
 /// directory.
 ///
 /// # Errors
-/// That of `claimed`; then nothing was stopped.
+/// That of `claimed`, or not all processes can be looked up now; then nothing was stopped.
 pub(super) fn stop(
     config: &RunnerConfig,
     runs: &Path,
@@ -79,7 +89,7 @@ pub(super) fn stop(
     claimed: impl Fn(AttemptKey, bool) -> io::Result<bool>,
 ) -> io::Result<Vec<(AttemptKey, UnprovenEnd)>> {
     let mut found: BTreeMap<AttemptKey, StrayAttempt> = BTreeMap::new();
-    for (key, process) in supervisors(config, runs, first) {
+    for (key, process) in supervisors(config, runs, first)? {
         found.entry(key).or_default().supervisors.push(process);
     }
     let name = start::group_name(config);
@@ -121,11 +131,21 @@ fn end(strays: &mut BTreeMap<AttemptKey, StrayAttempt>, patience: Duration) {
 }
 
 /// Supervisors of this agent, also those whose directory was removed.
-fn supervisors(config: &RunnerConfig, runs: &Path, first: bool) -> Vec<(AttemptKey, ProcessId)> {
-    let Some(ours) = SupervisorMarks::of(config, runs) else { return Vec::new() };
-    let all = machine(first);
-    let found = all.iter().filter_map(|s| Some((ours.attempt(&s.at(), s.log)?, s.process.clone())));
-    found.filter(|(_, process)| process.alive()).collect()
+fn supervisors(
+    config: &RunnerConfig,
+    runs: &Path,
+    first: bool,
+) -> io::Result<Vec<(AttemptKey, ProcessId)>> {
+    let Some(ours) = SupervisorMarks::of(config, runs) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for s in machine(first)?.iter() {
+        if let Some(key) = ours.attempt(&s.at(), s.log)?
+            && !s.process.gone()
+        {
+            found.push((key, s.process.clone()));
+        }
+    }
+    Ok(found)
 }
 
 /// Whether this process opens the directory of a node for the first time: then it has started
@@ -140,19 +160,19 @@ type Supervisors = Arc<Vec<Supervisor>>;
 
 /// Every supervisor of this machine. With `first` also as another node of this process just saw
 /// them: thousands that start at a time would each look at all processes.
-fn machine(first: bool) -> Supervisors {
+fn machine(first: bool) -> io::Result<Supervisors> {
     static SEEN: Mutex<Option<(Instant, Supervisors)>> = Mutex::new(None);
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((at, all)) = &*seen
         && first
         && at.elapsed() < SHARED
     {
-        return all.clone();
+        return Ok(all.clone());
     }
     let at = Instant::now();
-    let all = Arc::new(scan());
+    let all = Arc::new(scan(Path::new("/proc"))?);
     *seen = Some((at, all.clone()));
-    all
+    Ok(all)
 }
 
 /// A supervisor, whoever started it.
@@ -170,20 +190,35 @@ impl Supervisor {
 }
 
 /// Looks at all processes of this machine.
-fn scan() -> Vec<Supervisor> {
+fn scan(proc: &Path) -> io::Result<Vec<Supervisor>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let pid = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok());
+    for entry in fs::read_dir(proc)? {
+        let at = entry?.path();
+        let pid = at.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse::<i32>().ok());
         let Some(pid) = pid else { continue };
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        if !line.split(|b| *b == 0).any(|word| word == SHIM_ARG.as_bytes()) {
+        let Some(line) = if_ours(fs::read(at.join("cmdline")))? else { continue };
+        let marked = || line.split(|b| *b == 0).any(|word| word == SHIM_ARG.as_bytes());
+        // One that shows no words is known by what it has open. The kernel's own run no program.
+        let runs = || fs::read_link(at.join("exe")).map(drop);
+        let known = marked() || (line.is_empty() && if_ours(runs())?.is_some());
+        if !known {
             continue;
         }
-        if let Some(process) = ProcessId::of(pid) {
-            found.push(Supervisor { process, log: File::at(&entry.path().join("fd/2")) });
+        if let Some(process) = if_ours(ProcessId::of(pid))?.flatten() {
+            found.push(Supervisor { process, log: File::at(&at.join("fd/2")) });
         }
     }
-    found
+    Ok(found)
+}
+
+/// What was looked up of a process. None when it is gone, or another user's that shows nothing: a
+/// supervisor is whoever its agent is.
+fn if_ours<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if is_absence(&e) || e.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// A file for certain: paths mean something else to whoever has other mounts.
@@ -221,18 +256,29 @@ impl SupervisorMarks {
     }
 
     /// The attempt of a supervisor that is ours for certain.
-    fn attempt(&self, process: &Path, log: Option<File>) -> Option<AttemptKey> {
+    ///
+    /// # Errors
+    /// It cannot be looked up now.
+    fn attempt(&self, process: &Path, log: Option<File>) -> io::Result<Option<AttemptKey>> {
         let proven = match (log, self.log) {
             (Some(log), Some(ours)) if log == ours => true,
-            (Some(_), Some(_)) => return None,
+            (Some(_), Some(_)) => return Ok(None),
             // One of the two logs was removed. A path means the same to those who share mounts.
             _ if self.mounts.is_some() && self.mounts == mounts(process) => false,
-            _ => return None,
+            _ => return Ok(None),
         };
-        let open = fs::read_dir(process.join("fd")).ok()?.flatten().map(|fd| fd.path());
-        let here = |fd: &PathBuf| fs::metadata(fd).is_ok_and(|m| m.dev() == self.device);
-        let mut ours = open.filter(|fd| proven || here(fd));
-        ours.find_map(|fd| key_of(&self.runs, &fs::read_link(fd).ok()?))
+        let Some(open) = if_ours(fs::read_dir(process.join("fd")))? else { return Ok(None) };
+        for fd in open {
+            let Some(fd) = if_ours(fd)?.map(|fd| fd.path()) else { continue };
+            let here = || fs::metadata(&fd).is_ok_and(|m| m.dev() == self.device);
+            if !(proven || here()) {
+                continue;
+            }
+            if let Some(key) = if_ours(fs::read_link(&fd))?.and_then(|to| key_of(&self.runs, &to)) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -276,7 +322,7 @@ mod tests {
         let mut children = [1, 2].map(sleep);
         let mut strays = BTreeMap::new();
         for (job, child) in (1..).zip(&children) {
-            let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
+            let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap().unwrap();
             let stray = StrayAttempt { supervisors: vec![process], ..StrayAttempt::default() };
             strays.insert(AttemptKey { job: JobId(job), attempt: 1 }, stray);
         }
@@ -290,12 +336,42 @@ mod tests {
     }
 
     #[test]
+    fn whoever_shows_no_words_or_cannot_be_read_is_not_passed_over() {
+        let tmp = tempfile::tempdir().unwrap();
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let at = tmp.path().join(child.id().to_string());
+        let seen = |line: Option<&[u8]>| {
+            let _ = fs::remove_dir_all(&at);
+            fs::create_dir_all(&at).unwrap();
+            symlink("/bin/sleep", at.join("exe")).unwrap();
+            if let Some(line) = line {
+                fs::write(at.join("cmdline"), line).unwrap();
+            }
+            scan(tmp.path()).unwrap().len()
+        };
+        let marked = [&b"\xff\0"[..], SHIM_ARG.as_bytes(), b"\0"].concat();
+        assert_eq!(seen(Some(&marked[..])), 1, "any bytes are words");
+        assert_eq!(seen(Some(&b""[..])), 1);
+        assert_eq!(seen(Some(&b"sleep\01000\0"[..])), 0);
+        fs::remove_file(at.join("exe")).unwrap();
+        fs::write(at.join("cmdline"), "").unwrap();
+        assert_eq!(scan(tmp.path()).unwrap().len(), 0, "the kernel's own");
+        assert_eq!(seen(None), 0, "it is gone");
+        // What cannot be read now: this fails as an open file too many would.
+        fs::create_dir(at.join("cmdline")).unwrap();
+        assert!(scan(tmp.path()).is_err());
+        assert!(scan(&tmp.path().join("none")).is_err());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
     fn only_the_first_opening_of_a_directory_shares_a_look() {
         let tmp = tempfile::tempdir().unwrap();
         assert!(first(tmp.path()));
         assert!(!first(tmp.path()), "it may have started somebody since");
-        let last = machine(false);
-        assert!(!Arc::ptr_eq(&last, &machine(false)));
+        let last = machine(false).unwrap();
+        assert!(!Arc::ptr_eq(&last, &machine(false).unwrap()));
     }
 
     /// What the kernel would tell of a supervisor: its log, a directory that it has open, its mounts.
@@ -327,7 +403,7 @@ mod tests {
         let mut ours = SupervisorMarks { runs: at("state/runs"), device, log, mounts };
         let attempt = |ours: &SupervisorMarks, log: &Path, mounts: &str| {
             let log = fake_supervisor(&process, log, &open, mounts);
-            ours.attempt(&process, log).map(|k| k.to_string())
+            ours.attempt(&process, log).unwrap().map(|k| k.to_string())
         };
         let ok = Some("7.1".to_string());
         assert_eq!(attempt(&ours, &at("state/shim.log"), "mnt:[2]"), ok, "it has volumes");
@@ -343,6 +419,6 @@ mod tests {
         assert_eq!(attempt(&ours, &at("theirs.log"), "mnt:[1]"), None);
         ours.mounts = None;
         fs::remove_file(process.join("ns/mnt")).unwrap();
-        assert_eq!(ours.attempt(&process, None), None);
+        assert_eq!(ours.attempt(&process, None).unwrap(), None);
     }
 }

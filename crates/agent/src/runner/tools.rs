@@ -4,7 +4,7 @@ use super::pids::PidMap;
 use crate::container::Containers;
 use crate::isolation::{Abilities, Accounts, Isolation, Separation, devices};
 use muster_model::ids::AttemptKey;
-use muster_model::placement::{AllocatedPart, GpuSet, Slot};
+use muster_model::placement::{AllocatedPart, GpuSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,16 +81,6 @@ impl RunnerTools {
     #[must_use]
     pub fn separation(&self) -> Separation {
         self.isolation.separation(&self.abilities)
-    }
-
-    /// The slice of a slot that has one.
-    pub(super) fn slice(&self, slot: &Slot) -> Result<Option<Slice>, String> {
-        match (&slot.part, &self.slices, slot.gpus.iter().next()) {
-            (Some(part @ AllocatedPart::Mig { .. }), Some(slices), Some(gpu)) => {
-                slices(gpu, part).map(Some)
-            }
-            _ => Ok(None),
-        }
     }
 }
 

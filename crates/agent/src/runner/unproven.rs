@@ -52,9 +52,17 @@ impl UnprovenEnd {
     }
 
     fn alive(&self) -> bool {
-        let fenced = self.group.as_ref().map_or_else(Vec::new, Group::pids);
-        let mut fenced = fenced.into_iter().filter_map(ProcessId::of);
-        self.processes.iter().any(ProcessId::alive) || fenced.any(|p| p.alive())
+        let fenced = self.group.as_ref().map_or_else(|| Ok(Vec::new()), Group::find_pids);
+        // Whoever cannot be looked up may be there.
+        let there = |pid: i32| match ProcessId::of(pid) {
+            Ok(found) => found.is_some_and(|p| !p.gone()),
+            Err(_) => true,
+        };
+        let fenced = match fenced {
+            Ok(pids) => pids.into_iter().any(there),
+            Err(_) => true,
+        };
+        fenced || !self.processes.iter().all(ProcessId::gone)
     }
 }
 
@@ -94,7 +102,7 @@ mod tests {
         let key = |job| AttemptKey { job: JobId(job), attempt: 1 };
         let runs = Runner::open(config(tmp.path())).unwrap().runs();
         let mut child = Command::new("true").spawn().unwrap();
-        let dead = ProcessId::of(i32::try_from(child.id()).unwrap());
+        let dead = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
         child.wait().unwrap();
         for job in [7, 8] {
             let dir = RunDir::of(&runs, key(job));
@@ -123,7 +131,7 @@ mod tests {
         let dir = RunDir::of(&runner.runs(), key);
         dir.create().unwrap();
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
+        let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap().unwrap();
         runner.unproven.insert(key, UnprovenEnd::new(vec![process], None));
         let stands = |runner: &Runner| match runner.observed().as_slice() {
             [(k, Observed::Ended(end))] if *k == key => end.clone(),

@@ -136,7 +136,7 @@ fn start(
         let file = container::variables(order.env.iter().chain(&rank.env), left_out)
             .map_err(|e| Refusal::node("cannot hand over variables", &e))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        command.args(args.iter().map(|a| if a == container::VARIABLES { &path } else { a }));
+        command.args(container::with_variables(args, &path));
         command.envs(&order.base);
         variables = Some(file);
     } else {

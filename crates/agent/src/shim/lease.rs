@@ -146,10 +146,10 @@ impl Lease {
 }
 
 fn reach(order: &Order, ranks: &Ranks, act: impl FnOnce(&SignalTargets<'_>)) {
-    let (me, ranks) = (ProcessId::me(), ranks.keys().copied().collect::<Vec<i32>>());
+    let (me, ranks) = (ProcessId::me().ok(), ranks.keys().copied().collect::<Vec<i32>>());
     act(&SignalTargets {
         group: order.group.as_ref(),
-        shim: Some(&me),
+        shim: me.as_ref(),
         ranks: &ranks,
         contained: order.container.is_some(),
     });

@@ -83,7 +83,7 @@ fn adopt_orphans() {
 
 fn supervise(order: Order) -> std::io::Result<()> {
     let claimed = RunDir(order.dir.clone());
-    let Some(record) = claimed.claim(Some(ProcessId::me()))? else { return Ok(()) };
+    let Some(record) = claimed.claim(Some(ProcessId::me()?))? else { return Ok(()) };
     reserve(&record, order.ranks.len());
     // From here on the directory is reached through its descriptor: a volume may be mounted
     // over the path.
@@ -172,7 +172,7 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&L
     let me = std::process::id().cast_signed();
     let init = inner.map(Inner::init);
     let others = || {
-        let mut pids = process::descendants(me);
+        let mut pids = process::descendants(me).unwrap_or_default();
         pids.extend(order.group.iter().flat_map(Group::pids));
         pids.sort_unstable();
         pids.dedup();
@@ -228,7 +228,8 @@ fn wait_for_children(patience: Duration) -> bool {
 }
 
 fn kill_descendants() {
-    for pid in process::descendants(std::process::id().cast_signed()) {
+    let below = process::descendants(std::process::id().cast_signed());
+    for pid in below.unwrap_or_default() {
         process::signal(pid, Signal::KILL);
     }
 }

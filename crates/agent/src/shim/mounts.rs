@@ -27,6 +27,7 @@ pub(super) fn prepare(order: &Order) -> Result<(), Refusal> {
         let in_volume = |d: &&Path| order.volumes.iter().any(|v| d.starts_with(&v.at));
         if let Some(dir) = checkpoints(order).filter(|d| !in_volume(d)) {
             checkpoints_ready(dir, who)?;
+            container::check_checkpoints(dir, who, &container.hidden)?;
         }
         // The runtime binds the volumes, and must see the same mounts as its later calls.
         return hand_over_secrets(order, false);
@@ -142,10 +143,15 @@ fn write_secrets(order: &Order, private: bool) -> io::Result<()> {
             .is_ok();
     if !in_memory {
         // Without the right to mount, memory-backed storage is still better than the disk.
-        let shared = secrets::shared(&order.dir);
-        if fs::DirBuilder::new().mode(0o700).create(&shared).is_ok() {
-            fs::remove_dir(dir)?;
-            std::os::unix::fs::symlink(&shared, dir)?;
+        let shared = &order.shared_secrets;
+        match secrets::make_shared(shared) {
+            Ok(()) => {
+                fs::remove_dir(dir)?;
+                std::os::unix::fs::symlink(shared, dir)?;
+            }
+            // This place and no other is bound into it.
+            Err(e) if order.container.is_some() => return Err(e),
+            Err(_) => {}
         }
     }
     for (name, value) in secrets::files(&order.secrets) {

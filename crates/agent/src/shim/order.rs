@@ -27,6 +27,8 @@ pub(crate) struct Order {
     /// Secrets as files, by name.
     pub(crate) secrets: Env,
     pub(crate) secrets_dir: PathBuf,
+    /// Where they are in the node's memory when nothing can be mounted for them.
+    pub(crate) shared_secrets: PathBuf,
     pub(crate) group: Option<Group>,
     /// What the ranks are to see of the node; everything when absent.
     pub(crate) inside: Option<IsolationView>,

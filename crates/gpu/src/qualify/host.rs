@@ -2,7 +2,7 @@
 
 use muster_model::qualification::{Check, Milli, Outcome};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -30,7 +30,10 @@ fn gb_per_s(bytes: usize, took: Duration) -> f64 {
 /// Writes a file and reads it back, past the cache where the file system lets us.
 #[must_use]
 pub fn disk(dir: &Path) -> Vec<Check> {
-    let path = dir.join(format!(".muster-disk-test-{}", std::process::id()));
+    // Others may write in that directory, so nobody is to know the name before.
+    let random = fs::read_to_string("/proc/sys/kernel/random/uuid");
+    let random = random.unwrap_or_else(|_| std::process::id().to_string());
+    let path = dir.join(format!(".muster-disk-test-{}", random.trim()));
     let mut block = vec![0u8; BLOCK];
     for (i, b) in block.iter_mut().enumerate() {
         #[expect(clippy::cast_possible_truncation, reason = "noise")]
@@ -38,37 +41,49 @@ pub fn disk(dir: &Path) -> Vec<Check> {
             *b = (i.wrapping_mul(2_654_435_761) >> 13) as u8;
         }
     }
-    let write = || -> io::Result<f64> {
-        let mut f =
-            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path)?;
-        let start = Instant::now();
-        for _ in 0..DISK_BYTES / BLOCK {
-            f.write_all(&block)?;
+    let nothing = || Err(io::Error::other("nothing was written"));
+    let (wrote, got) = match new_file(&path) {
+        Ok(mut file) => {
+            let wrote = write(&mut file, &block);
+            let got = if wrote.is_ok() { read(&mut file, &block) } else { nothing() };
+            let _ = fs::remove_file(&path);
+            (wrote, got)
         }
-        f.sync_all()?;
-        Ok(gb_per_s(DISK_BYTES, start.elapsed()))
+        Err(e) => (Err(e), nothing()),
     };
-    let wrote = write();
-    let read = || -> io::Result<f64> {
-        let mut f = File::open(&path)?;
-        // What was just written is in the page cache; ask for it to be dropped.
-        let _ = rustix::fs::fadvise(&f, 0, None, rustix::fs::Advice::DontNeed);
-        let start = Instant::now();
-        let mut back = vec![0u8; BLOCK];
-        for _ in 0..DISK_BYTES / BLOCK {
-            f.read_exact(&mut back)?;
-            if back != block {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "what was read is not what was written",
-                ));
-            }
-        }
-        Ok(gb_per_s(DISK_BYTES, start.elapsed()))
-    };
-    let got = if wrote.is_ok() { read() } else { Err(io::Error::other("nothing was written")) };
-    let _ = fs::remove_file(&path);
     vec![check("disk-write", wrote, "GB/s"), check("disk-read", got, "GB/s")]
+}
+
+/// A file that was not there before: neither another one nor what a link leads to.
+fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create_new(true).read(true).write(true).mode(0o600).open(path)
+}
+
+fn write(file: &mut File, block: &[u8]) -> io::Result<f64> {
+    let start = Instant::now();
+    for _ in 0..DISK_BYTES / BLOCK {
+        file.write_all(block)?;
+    }
+    file.sync_all()?;
+    Ok(gb_per_s(DISK_BYTES, start.elapsed()))
+}
+
+fn read(file: &mut File, block: &[u8]) -> io::Result<f64> {
+    file.rewind()?;
+    // What was just written is in the page cache; ask for it to be dropped.
+    let _ = rustix::fs::fadvise(&*file, 0, None, rustix::fs::Advice::DontNeed);
+    let start = Instant::now();
+    let mut back = vec![0u8; BLOCK];
+    for _ in 0..DISK_BYTES / BLOCK {
+        file.read_exact(&mut back)?;
+        if back != block {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "what was read is not what was written",
+            ));
+        }
+    }
+    Ok(gb_per_s(DISK_BYTES, start.elapsed()))
 }
 
 /// Sends bytes to ourselves: the network stack, not the card, but a stack that is broken or
@@ -107,6 +122,19 @@ pub fn loopback() -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_somebody_else_made_is_not_written() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (theirs, link) = (tmp.path().join("theirs"), tmp.path().join("link"));
+        fs::write(&theirs, "data").unwrap();
+        std::os::unix::fs::symlink(&theirs, &link).unwrap();
+        for path in [&theirs, &link] {
+            assert_eq!(new_file(path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        }
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "data");
+        assert!(new_file(&tmp.path().join("ours")).is_ok());
+    }
 
     #[test]
     fn a_disk_that_cannot_be_written_fails_and_says_why() {

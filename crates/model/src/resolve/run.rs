@@ -1,7 +1,7 @@
 //! What a job runs, and how a rank is asked for a checkpoint.
 
 use super::{MAX_SCRIPT, MAX_TAG, MAX_WORD, MAX_WORDS, absolute, no_nul, one_line, shown};
-use crate::names::turns_text;
+use crate::contained::is_image_name;
 use crate::spec::{RunSpec, SpecProblem, problem};
 use std::collections::BTreeMap;
 
@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 pub fn check_run(run: &RunSpec, simulate: bool) -> Result<(), SpecProblem> {
     if let Some(image) = &run.image {
         // It becomes a word of the runtime's command line; which image it is, the runtime knows.
-        let odd = |c: char| c.is_whitespace() || c.is_control() || turns_text(c);
-        if image.is_empty() || image.starts_with('-') || image.contains(odd) || image.len() > 512 {
+        if !is_image_name(image) || image.len() > 512 {
             return Err(problem(
                 "run.image",
                 format!("`{}` is not the name of an image", shown(image)),

@@ -344,13 +344,36 @@ fn what_is_the_nodes_own_is_no_volume() {
 }
 
 #[test]
+fn a_path_that_a_container_runtime_would_split_is_refused_with_its_field() {
+    let in_image = |change: &dyn Fn(&mut JobSpec)| {
+        refused(|s| {
+            s.run.image = Some("local/x:1".into());
+            change(s);
+        })
+    };
+    let volume =
+        |from: &str, at: &str| Volume { from: from.into(), at: at.into(), read_only: false };
+    for bad in ["/ckpt,src=/etc,dst=/host", "/a:/b", "/a\"", "/a\\"] {
+        let e = in_image(&|s| s.checkpoint.get_or_insert_default().dir = bad.into());
+        assert_eq!(e.field, "checkpoint.dir", "{bad}");
+        assert!(e.message.contains("cannot be bound into a container"), "{e}");
+        let e = in_image(&|s| s.volumes = vec![volume("/data", "/data"), volume(bad, "/x")]);
+        assert_eq!(e.field, "volumes[1].from", "{bad}");
+        assert_eq!(in_image(&|s| s.volumes = vec![volume("/x", bad)]).field, "volumes[0].at");
+        let plain = spec(|s| s.checkpoint.get_or_insert_default().dir = bad.into());
+        assert!(resolve(&plain).is_ok(), "no container, no such argument: {bad}");
+    }
+}
+
+#[test]
 fn an_image_is_a_name_and_not_an_option() {
     let with = |image: &str| {
         let command = vec!["true".to_owned()];
         check_run(&RunSpec { image: Some(image.into()), command, ..RunSpec::default() }, false)
     };
     assert!(with("docker.io/library/python:3.12@sha256:00ff").is_ok());
-    for bad in ["", "--privileged", "a b", "a\nb", "a\u{202e}b", &"x".repeat(600)] {
+    let archive = "oci-archive:/data/x.tar";
+    for bad in ["", "--privileged", "a b", "a\nb", "a\u{202e}b", archive, &"x".repeat(600)] {
         assert!(with(bad).unwrap_err().message.ends_with("is not the name of an image"), "{bad}");
     }
 }

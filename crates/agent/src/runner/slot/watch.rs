@@ -5,7 +5,7 @@ use super::{FinishCheck, Phase, Slot};
 use crate::isolation::scratch_of;
 use crate::lease::BootTime;
 use crate::logs::Tail;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, is_shortage};
 use crate::progress::{self, ProgressReader};
 use crate::rank_file;
 use crate::run_dir::{EndFile, FirstFailure, RankStopCause, Record};
@@ -18,6 +18,7 @@ use crate::trash;
 use muster_link::messages::{LogChunk, ProgressReport, Stream};
 use muster_model::command::Observed;
 use muster_model::job::SlotEnd;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// How long a supervisor that nobody saw start may take to show itself.
@@ -92,13 +93,14 @@ impl Slot {
 
     /// Looks after ranks that may be up.
     fn watch_ranks(&mut self, now: Instant, pids: &PidMap) -> Option<Observed> {
-        let mut record = self.dir.record();
-        let mut gone = false;
-        if record.end.is_none() && !self.supervised(&record, now) {
-            // A supervisor writes before it goes, and it may have gone after our look.
-            record = self.dir.record();
-            gone = true;
-        }
+        let (record, gone) = match self.look_up(now) {
+            Ok(found) => found,
+            Err(e) => {
+                tracing::warn!(attempt = %self.key, error = %e, "cannot look up the ranks now");
+                self.drive_stop(now);
+                return None;
+            }
+        };
         if self.ranks.is_empty() && !record.ranks.is_empty() {
             let supervisor = record.supervisor.clone().flatten().map(|s| s.pid);
             let about = SlotLabels {
@@ -161,6 +163,26 @@ impl Slot {
         seen
     }
 
+    /// What the supervisor's record says, and whether nobody will add to it.
+    ///
+    /// # Errors
+    /// That cannot be read now: a later look sees it.
+    fn look_up(&mut self, now: Instant) -> io::Result<(Record, bool)> {
+        let record = self.record()?;
+        if record.end.is_some() || self.supervised(&record, now) {
+            return Ok((record, false));
+        }
+        // A supervisor writes before it goes, and it may have gone after our look.
+        Ok((self.record()?, true))
+    }
+
+    fn record(&self) -> io::Result<Record> {
+        match self.dir.find_record() {
+            Err(e) if is_shortage(&e) => Err(e),
+            found => Ok(found.unwrap_or_default()),
+        }
+    }
+
     /// Whether somebody looks after the ranks.
     fn supervised(&mut self, record: &Record, now: Instant) -> bool {
         if self.shim.is_none() {
@@ -172,17 +194,21 @@ impl Slot {
                 // Nobody came. Whoever writes the first line decides, so a supervisor that comes
                 // later finds the attempt given up and starts nothing.
                 None => {
-                    let given_up = self.dir.claim(None);
-                    return given_up.is_ok_and(|won| won.is_none());
+                    return match self.dir.claim(None) {
+                        Ok(won) => won.is_none(),
+                        // Somebody may have come.
+                        Err(e) => is_shortage(&e),
+                    };
                 }
             }
         }
         // Processes without a control group are found by its guard alone, which is done in seconds.
         // Everything else is ended and removed here as well.
         let lost = self.group.is_none() && self.detail.run.image.is_none();
-        let alive = self.shim.as_ref().is_some_and(ProcessId::alive);
-        self.met |= alive;
-        (lost && self.child.is_some()) || alive
+        self.met |= self.shim.as_ref().is_some_and(ProcessId::alive);
+        // One that cannot be looked up may well be there: its ranks are.
+        let gone = self.shim.as_ref().is_none_or(ProcessId::gone);
+        (lost && self.child.is_some()) || !gone
     }
 
     /// What the supervisor's record means.
@@ -268,7 +294,7 @@ impl Slot {
             let wakeup = shared.wakeup.clone();
             let containers = if self.orphaned { self.dir.containers() } else { Vec::new() };
             let asked =
-                Finishing::begin(&shared.runner_tools, slot, failed, containers, move || {
+                Finishing::begin(&shared.runner_tools, slot, failed, containers, now, move || {
                     wakeup.nudge();
                 });
             match asked {
@@ -281,7 +307,7 @@ impl Slot {
             }
         }
         let FinishCheck::Asked(finishing) = &self.after else { return };
-        let Some(finished) = finishing.over() else { return };
+        let Some(finished) = finishing.over(now) else { return };
         self.after = FinishCheck::Done;
         self.state.finished = true;
         self.add_leftover(finished.leftover);
