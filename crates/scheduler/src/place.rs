@@ -80,7 +80,7 @@ impl<'a> Query<'a> {
     /// Can the node carry this share from now on, as long as the job lasts?
     pub(crate) fn passes(&self, f: &Fleet, e: &Entry, a: &Ask) -> bool {
         e.open()
-            && (self.anywhere || !(e.facts.avoided || self.tried == Some(e.pos.ix)))
+            && (self.anywhere || (!e.facts.avoided && self.tried != Some(e.pos.ix)))
             && f.free_until(e, a, self.who, self.now, self.end)
     }
 }

@@ -295,14 +295,16 @@ impl Engine {
         };
         for id in findings {
             let Some(f) = self.state.health.findings.get(id).cloned() else { continue };
-            // It may be what its node got no new work for.
-            self.work.due.extend(f.seen.entity.node().cloned());
             if keeps(&self.state.health, &f) {
                 continue;
             }
             let Some(r) = f.remediation else { continue };
             self.take_back(r, RemediationOutcome::Superseded, &c.summary, false);
         }
+        // One of them may be what its node got no new work for.
+        let book = &self.state.health;
+        let all = findings.iter().filter_map(|id| book.findings.get(id));
+        self.work.due.extend(all.filter_map(|f| f.seen.entity.node().cloned()));
     }
 
     /// Is a finding explained by an incident whose cause is elsewhere?
