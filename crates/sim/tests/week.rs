@@ -135,10 +135,10 @@ fn saves_at_its_own_times(all: &[Record]) {
     let (mut exact, mut gaps) = (0, 0);
     for r in all {
         match &r.event {
-            Event::JobSubmitted { id, spec, .. } => {
-                if spec.simulate.as_ref().and_then(|w| w.checkpoint) == Some(every) {
-                    sweeps.insert(*id);
-                }
+            Event::JobSubmitted { id, spec, .. }
+                if spec.simulate.as_ref().and_then(|w| w.checkpoint) == Some(every) =>
+            {
+                sweeps.insert(*id);
             }
             Event::CheckpointDone { job, checkpoint } if sweeps.contains(job) => {
                 if let Some(before) = last.insert((*job, checkpoint.attempt), checkpoint.at) {

@@ -56,7 +56,7 @@ impl Cleaner {
                             // 8-bit forms of the same escape sequences.
                             '\u{80}'..='\u{9f}' => out.extend(in_hex(u32::from(c))),
                             c if turns(c) => {
-                                out.extend(c.escape_unicode().to_string().into_bytes())
+                                out.extend(c.escape_unicode().to_string().into_bytes());
                             }
                             _ => out.extend_from_slice(&rest[..taken]),
                         }

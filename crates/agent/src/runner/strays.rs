@@ -352,7 +352,7 @@ mod tests {
         let marked = [&b"\xff\0"[..], SHIM_ARG.as_bytes(), b"\0"].concat();
         assert_eq!(seen(Some(&marked[..])), 1, "any bytes are words");
         assert_eq!(seen(Some(&b""[..])), 1);
-        assert_eq!(seen(Some(&b"sleep\01000\0"[..])), 0);
+        assert_eq!(seen(Some(&b"sleep\x001000\0"[..])), 0);
         fs::remove_file(at.join("exe")).unwrap();
         fs::write(at.join("cmdline"), "").unwrap();
         assert_eq!(scan(tmp.path()).unwrap().len(), 0, "the kernel's own");

@@ -57,10 +57,10 @@ impl Engine {
                 self.ready_again(&n, why, by_operator);
             }
             // What is only recorded stops nothing; what an operator denied does.
-            (Stage::Suspect, Some(_)) if !waits && !self.is_taken(node) => {
-                if by_operator || !self.is_denied(node) {
-                    self.ready_again(&n, why, by_operator);
-                }
+            (Stage::Suspect, Some(_))
+                if !waits && !self.is_taken(node) && (by_operator || !self.is_denied(node)) =>
+            {
+                self.ready_again(&n, why, by_operator);
             }
             _ => {}
         }
