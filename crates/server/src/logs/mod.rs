@@ -7,6 +7,7 @@
 
 mod changes;
 mod follow;
+mod names;
 mod no_space;
 mod segments;
 mod times;
@@ -234,7 +235,7 @@ impl LogKeeper {
         life: LogGenerationOf,
     ) -> Result<LogKeeper, LogError> {
         let failed = |what| move |source| LogError::Io { what, path: dir.into(), source };
-        writer::make_private(dir).map_err(failed("create"))?;
+        names::make_private(dir).map_err(failed("create"))?;
         // An older version let everybody of the machine read it.
         std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))
             .map_err(failed("protect"))?;

@@ -1,8 +1,7 @@
 //! Where in an attempt's output free space on the disk was short, so that a reader is told why a part is
 //! missing. A small file next to the segments names the offsets at which that began.
 
-use super::segments::{parse_name, segment_name};
-use super::writer::make_private;
+use super::names::{make_private, parse_name, segment_name};
 use muster_link::messages::Stream;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

@@ -1,5 +1,6 @@
 //! Which segments there are, in memory as on disk.
 
+use super::names::{TIMES, parse_name, segment_name, times_name};
 use super::{LogError, LogPiece, LogSince, LogStream, Shared, no_space, times};
 use bytes::Bytes;
 use muster_link::messages::Stream;
@@ -137,35 +138,6 @@ pub(super) fn attempt_dir(dir: &Path, life: u64, key: AttemptKey) -> PathBuf {
         life => dir.join(format!("{LIFE}{life}")).join(shard),
     }
     .join(key.to_string())
-}
-
-/// The file in its attempt's directory.
-pub(super) fn segment_name(rank: u32, stream: Stream, start: u64) -> String {
-    let kind = match stream {
-        Stream::Stdout => "out",
-        Stream::Stderr => "err",
-    };
-    if start == 0 { format!("{rank}.{kind}") } else { format!("{rank}.{kind}.{start}") }
-}
-
-/// What the file with a segment's times has after the segment's name.
-const TIMES: &str = ".at";
-
-/// The file with the times of a segment.
-pub(super) fn times_name(rank: u32, stream: Stream, start: u64) -> String {
-    segment_name(rank, stream, start) + TIMES
-}
-
-pub(super) fn parse_name(name: &str) -> Option<(u32, Stream, u64)> {
-    let mut parts = name.split('.');
-    let rank = parts.next()?.parse().ok()?;
-    let stream = match parts.next()? {
-        "out" => Stream::Stdout,
-        "err" => Stream::Stderr,
-        _ => return None,
-    };
-    let start = parts.next().map_or(Some(0), |s| s.parse().ok())?;
-    parts.next().is_none().then_some((rank, stream, start))
 }
 
 pub(super) fn load(dir: &Path) -> Result<AttemptLog, LogError> {

@@ -183,7 +183,7 @@ async fn what_an_older_server_kept_has_no_time_and_what_follows_it_has() {
     let d = tempfile::tempdir().unwrap();
     let dir = segments::attempt_dir(d.path(), 0, key(1));
     std::fs::create_dir_all(&dir).unwrap();
-    std::fs::write(dir.join(segments::segment_name(0, Stream::Stdout, 0)), "old\n").unwrap();
+    std::fs::write(dir.join(names::segment_name(0, Stream::Stdout, 0)), "old\n").unwrap();
     let k = keeper(d.path(), LogConfig::default());
     assert_eq!(timed(&k).await, [(None, "old\n".to_owned())]);
     k.append(chunk(4, b"new\n")).await.unwrap();
@@ -196,7 +196,7 @@ async fn times_that_cannot_be_written_leave_the_output_without_and_cost_none_of_
     let d = tempfile::tempdir().unwrap();
     let dir = segments::attempt_dir(d.path(), 0, key(1));
     // A directory where the times would be.
-    std::fs::create_dir_all(dir.join(segments::times_name(0, Stream::Stdout, 0))).unwrap();
+    std::fs::create_dir_all(dir.join(names::times_name(0, Stream::Stdout, 0))).unwrap();
     let k = keeper(d.path(), LogConfig::default());
     k.append(chunk(0, b"kept\n")).await.unwrap();
     assert_eq!((timed(&k).await, k.stats().lost), (vec![(None, "kept\n".to_owned())], 0));
@@ -240,7 +240,7 @@ async fn a_disk_that_takes_nothing_loses_output_but_stops_nobody() {
     let k = keeper(d.path(), LogConfig::default());
     k.append(chunk(0, b"kept")).await.unwrap();
     // A directory where the next segment's file would be.
-    let name = segments::segment_name(0, Stream::Stdout, 10);
+    let name = names::segment_name(0, Stream::Stdout, 10);
     std::fs::create_dir_all(segments::attempt_dir(d.path(), 0, key(1)).join(name)).unwrap();
     assert_eq!(k.append(chunk(10, b"lost")).await.unwrap().offset, 14, "the node may forget it");
     assert_eq!(k.stats().lost, 4);

@@ -4,16 +4,17 @@ mod limits;
 
 use super::Shared;
 use super::changes::StreamId;
-use super::segments::{LIFE, Segment, StreamLog, segment_name, times_name};
+use super::names::{make_private, segment_name, times_name};
+use super::segments::{LIFE, Segment, StreamLog};
 use super::times::Times;
 use limits::Limits;
 use muster_link::messages::{LogChunk, LogMark};
 use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,11 +29,6 @@ const TAIL_SEGMENTS: u64 = 8;
 const MOST_SEGMENTS: usize = 64;
 /// How often a full disk is complained about.
 const COMPLAIN: Duration = Duration::from_secs(30);
-
-/// Makes a directory, and those above it, for this user alone: what ranks print is their project's.
-pub(super) fn make_private(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
-}
 
 pub(super) enum Job {
     /// A chunk, and when it was seen.
