@@ -1,4 +1,4 @@
-//! A real Slurm of our own: controller, four nodes with eight pretended GPUs each, REST server.
+//! A real Slurm of our own: controller, four nodes with eight simulated GPUs each, REST server.
 //! Debian's packages; its own ports, keys and directories; gone afterwards.
 
 use anyhow::{Context, Result, bail};

@@ -401,7 +401,7 @@ fn output_has_times(c: &Cluster) {
     assert_eq!(c.muster(&["logs", "seen"]).stdout, "begun\nthrough\n");
 }
 
-/// Pretended work that writes checkpoints, on one GPU.
+/// Simulated work that writes checkpoints, on one GPU.
 fn saving(c: &Cluster) -> String {
     let spec = serde_json::json!({
         "name": "saves",

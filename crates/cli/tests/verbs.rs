@@ -56,7 +56,7 @@ fn is(c: &Cluster, id: &str, state: &str) -> bool {
     job(c, id)["state"] == state
 }
 
-/// Submits pretended work that lasts, on so many GPUs of one node; it can be moved.
+/// Submits simulated work that lasts, on so many GPUs of one node; it can be moved.
 fn lasting(c: &Cluster, name: &str, gpus: u32, more: &[&str]) -> String {
     let spec = serde_json::json!({
         "name": name,

@@ -32,7 +32,7 @@ pub struct GpuCell {
     pub worst: u8,
     /// An open breaker keeps work away.
     pub breaker: bool,
-    /// A remediation waits for an operator's word.
+    /// A remediation is pending approval.
     pub waits: bool,
     /// Its node is a spare.
     pub spare: bool,

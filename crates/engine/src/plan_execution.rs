@@ -103,7 +103,7 @@ impl Engine {
             .filter_map(|s| self.state.nodes.get(&s.node))
             .map(|n| n.host.as_str())
             .collect();
-        // Pretended work meets nobody on a port; thousands of simulated nodes share one host.
+        // Simulated work meets nobody on a port; thousands of simulated nodes share one host.
         let free = self.free_port(&hosts);
         let Some(port) = free.or(job.spec.simulate.is_some().then_some(self.policy.ports.0)) else {
             return;

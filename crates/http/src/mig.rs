@@ -71,7 +71,7 @@ fn planned(s: &Site, name: &NodeName, index: u32, wanted: &[&str], now: Time) ->
         Some(f) if !f.mig_profiles.is_empty() => {
             (f.mig_profiles.clone(), list_slices(&f.mig_slices, &holders), BTreeMap::new())
         }
-        _ => pretended(gpu, &holders, wanted),
+        _ => by_tables(gpu, &holders, wanted),
     };
     let wanted: Vec<&str> =
         wanted.iter().map(|w| names.get(*w).map_or(*w, String::as_str)).collect();
@@ -142,7 +142,7 @@ fn list_slices(slices: &[MigSlice], holders: &[Holder]) -> Vec<Present> {
 /// A GPU that does not tell how it can be cut: by the tables of its kind, with a slice for each job
 /// that holds one. The third is what profiles are called in the tables that are asked for under
 /// another name.
-fn pretended(
+fn by_tables(
     gpu: &Gpu,
     holders: &[Holder],
     wanted: &[&str],

@@ -132,7 +132,7 @@ fn watch(v: &View<'_>, late: bool) -> Next {
     }
 }
 
-/// What cannot be tested waits for an operator's word.
+/// What cannot be tested is pending approval.
 fn test_or_ask(v: &View<'_>) -> Next {
     if v.testable { Next::Test } else { Next::Ask }
 }

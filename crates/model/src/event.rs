@@ -226,7 +226,7 @@ pub enum Event {
         /// What is in it.
         inventory: Box<Inventory>,
     },
-    /// An agent is not heard any more.
+    /// The heartbeat of an agent is lost.
     NodeLost {
         /// The node whose heartbeat was lost.
         node: NodeName,

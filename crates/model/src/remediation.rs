@@ -113,7 +113,7 @@ impl Action {
 pub enum Mode {
     /// It is written down and not done.
     DetectOnly,
-    /// It waits for an operator's word.
+    /// It is pending approval.
     Approve,
     /// It is done.
     Automatic,
@@ -142,7 +142,7 @@ pub enum RemediationStep {
     Proposed,
     /// No new work comes there, and what runs leaves.
     Moving,
-    /// Nothing runs there; the act waits for an operator's word.
+    /// Nothing runs there; the act is pending approval.
     Approval,
     /// The act is being carried out.
     Acting,

@@ -278,7 +278,7 @@ mod tests {
         evaluate(look).findings.into_iter().map(|f| (f.code, f.gpu)).collect()
     }
 
-    fn pretended(n: u32, spoil: impl FnOnce(&SimulatedGpus)) -> NodeObservation {
+    fn observe_simulated(n: u32, spoil: impl FnOnce(&SimulatedGpus)) -> NodeObservation {
         let world = SimulatedGpus::start(&format!("h100-sxm:{n}").parse().expect("a kind"))
             .expect("started");
         spoil(&world);
@@ -288,14 +288,14 @@ mod tests {
 
     #[test]
     fn sound_gpus_are_found_sound() {
-        let look = pretended(4, |_| {});
+        let look = observe_simulated(4, |_| {});
         assert_eq!((look.gpus.len(), look.driver.as_str()), (4, "simulated"));
         assert_eq!(codes(&look), vec![]);
     }
 
     #[test]
     fn broken_ones_are_found_broken() {
-        let look = pretended(4, |w| {
+        let look = observe_simulated(4, |w| {
             w.world().inject(1, SimFault::Lost);
             w.world().inject(2, SimFault::RemapFailed);
             w.world().inject(3, SimFault::Throttle(Throttle::Hardware));

@@ -38,7 +38,7 @@ impl std::str::FromStr for Spec {
             return Err(bad(format!("{gpus} are too many")));
         }
         let sku = sku.parse().map_err(|e| bad(format!("{e}")))?;
-        Ok(Spec(SimGpus { gpus, ..SimGpus::of(sku, "pretended", 1) }))
+        Ok(Spec(SimGpus { gpus, ..SimGpus::of(sku, "simulated", 1) }))
     }
 }
 

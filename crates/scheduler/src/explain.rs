@@ -333,7 +333,7 @@ impl<'a> ExplanationBuilder<'a> {
         None
     }
 
-    /// Nodes of the best domain that could carry a share of any group, were it empty: groups of a
+    /// Nodes of the best domain that satisfy the per-node request of any group, were it empty: groups of a
     /// gang never share a node.
     fn apart(&self, level: Level) -> u32 {
         let f = &self.c.fleet;

@@ -28,7 +28,7 @@ impl Fleet {
         self.yielding.first().filter(|(lowest, _)| *lowest < class).map(|_| class)
     }
 
-    /// Is a start of a class below this one reserved on a node that could carry a share?
+    /// Is a start of a class below this one reserved on a node that satisfies the per-node request?
     pub(crate) fn any_booked_below(&self, class: Priority, asks: &[Ask]) -> bool {
         self.booked.iter().map(|p| self.entry(p.ix)).any(|e| {
             e.open()

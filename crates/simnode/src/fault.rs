@@ -21,7 +21,7 @@ pub enum Effect {
         /// When it is heard again.
         until: Time,
     },
-    /// Something happened to pretended work.
+    /// Something happened to simulated work.
     Event(SimEvent),
     /// Real ranks of this attempt, if there are any, must be killed.
     KillRanks(AttemptKey),

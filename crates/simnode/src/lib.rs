@@ -95,7 +95,7 @@ impl SimNode {
         r.uuid()
     }
 
-    /// Starts pretended work on a set of GPUs; work that is known already is left as it is.
+    /// Starts simulated work on a set of GPUs; work that is known already is left as it is.
     pub fn start(&mut self, key: AttemptKey, work: &Simulate, gpus: u64, now: Time) {
         self.resume(key, work, gpus, Span(0), now);
     }
@@ -137,14 +137,14 @@ impl SimNode {
         }
     }
 
-    /// Stops pretended work. Says whether there was any.
+    /// Stops simulated work. Says whether there was any.
     pub fn stop(&mut self, key: AttemptKey, now: Time) -> Option<SimEvent> {
         self.pass(now);
         self.work.remove(&key).filter(|w| !w.over())?;
         Some(SimEvent { key, at: self.now, what: WorkEvent::Stopped })
     }
 
-    /// Whether this work is being pretended.
+    /// Whether this work is simulated.
     #[must_use]
     pub fn works_on(&self, key: AttemptKey) -> bool {
         self.work.get(&key).is_some_and(|w| !w.over())
@@ -164,7 +164,7 @@ impl SimNode {
         }
     }
 
-    /// Asks pretended work for a checkpoint. One that costs nothing is written at once.
+    /// Asks simulated work for a checkpoint. One that costs nothing is written at once.
     pub fn ask_checkpoint(&mut self, key: AttemptKey, now: Time) -> Option<SimEvent> {
         self.pass(now);
         let at = self.now;

@@ -17,7 +17,7 @@ pub struct NodeHistory {
     pub boots: u64,
     /// What it suffers from.
     pub faults: Vec<Fault>,
-    /// Pretended work that goes on.
+    /// Simulated work that goes on.
     pub work: Vec<Ongoing>,
     /// When this was so, by the wall's clock: what lasts for a time has less of it left since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct NodeHistory {
     pub away: Option<Time>,
 }
 
-/// A node's share of pretended work that goes on.
+/// A node's share of simulated work that goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ongoing {
     /// Job and number of the attempt.

@@ -1,4 +1,4 @@
-//! Where the time of a pretended step goes, and who holds up whom in a gang.
+//! Where the time of a simulated step goes, and who holds up whom in a gang.
 //!
 //! A sound step is cut into reading, copying, computing and talking to the other ranks. A share
 //! that is held back takes longer for its own parts; the others wait for it in `comm`. A node

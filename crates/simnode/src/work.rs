@@ -1,4 +1,4 @@
-//! Pretended work: it lives on the node's clock and starts no process.
+//! Simulated work: it runs on the node's clock and starts no process.
 
 use crate::stages::{Noise, SOUND, Stages, WorkSlowdown};
 use crate::telemetry::Load;
@@ -6,7 +6,7 @@ use muster_model::ids::AttemptKey;
 use muster_model::spec::Simulate;
 use muster_model::units::{Span, Time};
 
-/// Something that pretended work did.
+/// Something that simulated work did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimEvent {
     /// Job and number of the attempt.
@@ -17,7 +17,7 @@ pub struct SimEvent {
     pub what: WorkEvent,
 }
 
-/// What pretended work can do.
+/// What simulated work can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkEvent {
     /// It has made progress; told at most once a second of the node's clock.
@@ -45,7 +45,7 @@ pub enum WorkEvent {
     Killed,
 }
 
-/// Where the time of pretended work went.
+/// Where the time of simulated work went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     /// Until the first step.

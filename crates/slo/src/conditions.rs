@@ -16,7 +16,7 @@ use muster_model::slo::{Cause, Objective, Sli};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 
-/// Failure modes that wake somebody even where they are looked after.
+/// Failure modes that page even where they are being remediated.
 const PAGES: &[FailureMode] = &[
     FailureMode::DRIVER_HANG,
     FailureMode::GPU_FAULT,
@@ -231,7 +231,7 @@ pub fn nodes_protected(since: Time) -> Condition {
     }
 }
 
-/// Remediations wait for an operator's word.
+/// Remediations are pending approval.
 #[must_use]
 pub fn approvals_wait(count: u64, since: Time) -> Option<Condition> {
     // The number is in the alert's page, not in its words: it moves.

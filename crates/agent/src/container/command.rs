@@ -195,7 +195,7 @@ mod tests {
     fn a_name_that_is_an_option_is_refused() {
         let d = detail("");
         for bad in ["", "--privileged", "a b", "x,name!=y", "dir:/etc", "{variables}"] {
-            let refused = order(&Containers::pretended(), bad, &wanted(&d, &[])).unwrap_err();
+            let refused = order(&Containers::with_podman(), bad, &wanted(&d, &[])).unwrap_err();
             assert!(refused.contains("HOST/NAME:TAG"), "{refused}");
         }
     }
@@ -254,7 +254,7 @@ mod tests {
     fn the_agent_itself_looks_at_no_path_of_a_volume() {
         let mut d = detail("");
         d.volumes.push(volume("/no/such/file/system"));
-        let ordered = order(&Containers::pretended(), "local/x:1", &wanted(&d, &[]));
+        let ordered = order(&Containers::with_podman(), "local/x:1", &wanted(&d, &[]));
         assert!(ordered.is_ok(), "its supervisor says that it is not there");
     }
 

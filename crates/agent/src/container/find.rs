@@ -90,7 +90,7 @@ impl Containers {
 
     /// With a podman that nobody looks for.
     #[cfg(test)]
-    pub(super) fn pretended() -> Containers {
+    pub(super) fn with_podman() -> Containers {
         let podman = Runtime { kind: Kind::Podman, words: vec!["podman".to_owned()] };
         Containers { pull: Pull::Never, runtime: OnceLock::from(Some(podman)) }
     }

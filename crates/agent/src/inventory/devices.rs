@@ -15,8 +15,8 @@ fn entries(dir: &str) -> Vec<(String, PathBuf)> {
 }
 
 pub(super) fn disks() -> Vec<Disk> {
-    let pretended = ["loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd"];
-    let real = |name: &str| !pretended.iter().any(|p| name.starts_with(p));
+    let virtual_disks = ["loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd"];
+    let real = |name: &str| !virtual_disks.iter().any(|p| name.starts_with(p));
     let disk = |(name, path): (String, PathBuf)| {
         let sectors: u64 = read(path.join("size"))?.parse().ok()?;
         Some(Disk {

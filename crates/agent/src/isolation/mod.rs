@@ -97,7 +97,7 @@ pub(crate) struct IsolationView {
     pub(crate) shm: u64,
     /// The node's shared memory and semaphores instead of one's own.
     pub(crate) share_ipc: bool,
-    /// How many GPUs there are to be seen; none when they are only pretended.
+    /// How many GPUs there are to be seen; none when they are only simulated.
     pub(crate) gpus: Option<u32>,
 }
 

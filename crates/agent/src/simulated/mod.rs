@@ -265,10 +265,10 @@ impl Simulated {
     /// Who works on a GPU.
     fn holder(&self, gpu: u32) -> Option<(AttemptKey, Option<u32>)> {
         let bit = 1u64.checked_shl(gpu).unwrap_or(0);
-        let pretended = self.work.iter().filter(|(_, w)| w.end.is_none());
-        let pretended = pretended.map(|(k, w)| (*k, w.gpus, Some(w.rank)));
+        let simulated = self.work.iter().filter(|(_, w)| w.end.is_none());
+        let simulated = simulated.map(|(k, w)| (*k, w.gpus, Some(w.rank)));
         let real = self.loads.iter().map(|(k, gpus)| (*k, *gpus, None));
-        let hit = pretended.chain(real).find(|(_, gpus, _)| gpus & bit != 0);
+        let hit = simulated.chain(real).find(|(_, gpus, _)| gpus & bit != 0);
         hit.map(|(key, _, rank)| (key, rank))
     }
 

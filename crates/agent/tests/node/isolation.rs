@@ -236,7 +236,7 @@ echo x > /dev/null; head -c 4 /dev/urandom | wc -c; echo y > /dev/shm/y; exit 0"
     d.run.script = Some("echo $CUDA_VISIBLE_DEVICES".into());
     assert_eq!(run(&mut b, &d), "0\n");
     d.slot.gpus = GpuSet(0b100);
-    assert_eq!(run(&mut b, &d), "2\n", "of a GPU that is only pretended nothing is hidden");
+    assert_eq!(run(&mut b, &d), "2\n", "of a GPU that is only simulated nothing is hidden");
 }
 
 pub(crate) fn a_fence_holds_where_a_node_is_in_sight() {

@@ -39,7 +39,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         an_end_that_was_not_taken_in_is_told_again_when_the_server_decides_anew,
         a_node_that_was_reconciled_keeps_to_the_new_end_of_the_log,
         a_certificate_is_renewed_before_it_ends,
-        pretended_work_lives_on_the_nodes_clock,
+        simulated_work_runs_on_the_nodes_clock,
         a_simulated_node_crashes_and_comes_back_with_a_new_boot,
         a_light_fleet_rejoins_without_a_token,
         a_real_node_does_not_pretend,
@@ -447,7 +447,7 @@ pub(crate) fn a_certificate_is_renewed_before_it_ends() {
     });
 }
 
-pub(crate) fn pretended_work_lives_on_the_nodes_clock() {
+pub(crate) fn simulated_work_runs_on_the_nodes_clock() {
     block(async {
         let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
         let agent = fleet(&server, dir.path(), 1, 1000.0, false);

@@ -82,7 +82,7 @@ fn parse(line: &str) -> Option<Line> {
     })
 }
 
-/// Lives through the lines in order and says what must not have happened.
+/// Goes through the lines in order and says what must not have happened.
 pub(crate) fn problems(lines: &[Line]) -> Vec<String> {
     let mut out = Vec::new();
     let mut started: BTreeMap<RankKey, u32> = BTreeMap::new();

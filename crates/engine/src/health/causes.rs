@@ -206,7 +206,7 @@ impl Engine {
     }
 
     /// Nodes are left alone where what is done about the cause keeps work from them. Otherwise each
-    /// unhealthy one is looked after, also one that was left alone for a cause that is over.
+    /// unhealthy one gets a remediation, also one that was left alone for a cause that is over.
     fn explain_or_consider(&mut self, findings: &[u64], c: &Common) {
         if c.cause.node().is_some() {
             return;
@@ -218,7 +218,7 @@ impl Engine {
         }
     }
 
-    /// Nothing else is done about these any more: what was left alone is looked after. What has a
+    /// Nothing else is done about these any more: what was left alone gets a remediation. What has a
     /// remediation keeps it, and what was decided about one stays.
     pub(super) fn reconsider_findings(&mut self, findings: &[u64]) {
         for id in findings {
@@ -256,7 +256,7 @@ impl Engine {
 
     /// Does what is done about a cause elsewhere keep work from the nodes it is seen on? A group of
     /// nodes is kept from work by its breaker alone: where that may not open, each unhealthy node is
-    /// looked after for itself.
+    /// remediated for itself.
     fn is_dealt_with(&self, cause: &Entity) -> bool {
         let open = |b: &Arc<Breaker>| b.state != BreakerState::Closed;
         !is_group(cause) || self.state.health.breakers.get(cause).is_some_and(open)

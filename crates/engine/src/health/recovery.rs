@@ -63,7 +63,7 @@ pub(crate) fn recovery_given_up(j: &mut Job) {
     }
 }
 
-/// A node under the job is not heard any more: the way back of what runs there begins when it was
+/// The heartbeat of a node under the job is lost: the way back of what runs there begins when it was
 /// last heard, not when that was noticed. The order to stop follows in the same breath.
 pub(crate) fn recovery_of_lost(j: &mut Job, last_seen: Time, at: Time) {
     let Some(a) = j.attempt.as_ref().filter(|a| a.stop.is_none()) else { return };

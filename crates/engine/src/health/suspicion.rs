@@ -117,7 +117,7 @@ impl Engine {
                 self.emit(None, Event::IncidentClosed { id: i.id, why: why.clone() });
                 self.incident_over(i.id);
             }
-            // Its nodes were left alone for the job: each is looked after for itself again.
+            // Its nodes were left alone for the job: each is remediated for itself again.
             let book = &self.state.health;
             let open = |f: &&u64| book.findings.get(f).is_some_and(|f| f.closed.is_none());
             let rest: Vec<u64> = i.findings.iter().filter(open).copied().collect();

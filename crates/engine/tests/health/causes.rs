@@ -340,7 +340,7 @@ fn unhealthy_nodes_are_looked_after_when_a_wider_cause_may_not_be_shut() {
     assert_eq!((all.len(), all[0].count, open(&w)), (1, 5, 0), "{all:#?}");
     for n in [8, 9, 10].map(node) {
         let chosen = |e: &Event| matches!(e, Event::RemediationChosen { remediation } if remediation.node == n);
-        assert!(w.since(from).any(chosen), "{n} is looked after for itself");
+        assert!(w.since(from).any(chosen), "{n} is remediated for itself");
     }
 }
 

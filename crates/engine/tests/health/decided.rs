@@ -187,7 +187,7 @@ fn what_an_undone_remediation_covered_of_another_gpu_gets_its_own() {
     let open = w.engine.state().health.open_on(&n);
     let other = open.map(|f| f.id).find(|id| *id != first.finding).expect("two findings");
     w.ok(Command::UndoRemediation { id: first.id, reason: "a false alarm".into() });
-    let next = remediation(&w, &n).expect("the other GPU is looked after");
+    let next = remediation(&w, &n).expect("the other GPU has a remediation");
     assert_eq!((next.finding, next.gpu), (other, Some(5)));
     assert_ne!(of(&w, &n).stage, Stage::Ready, "no new work goes there");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
@@ -201,7 +201,7 @@ fn denying_what_was_for_one_gpu_leaves_no_other_gpu_without_a_remediation() {
     another_gpu(&mut w, &n);
     let first = remediation(&w, &n).unwrap();
     w.ok(Command::DenyRemediation { id: first.id, reason: "vendor is coming".into() });
-    let next = remediation(&w, &n).expect("the other GPU is looked after");
+    let next = remediation(&w, &n).expect("the other GPU has a remediation");
     assert_ne!(next.gpu, first.gpu);
     assert_ne!(of(&w, &n).stage, Stage::Ready);
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());

@@ -82,7 +82,7 @@ pub(super) fn storage(
 }
 
 /// Errors of the application's kind on many nodes of one job: added to the hardware cause that hit
-/// the same attempt, or else laid at the job's door.
+/// the same attempt, or else attributed to the job.
 pub(super) fn attribute_application_errors(
     seen: &[LocatedFinding<'_>],
     hardware: &[LocatedFinding<'_>],

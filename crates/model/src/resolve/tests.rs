@@ -190,7 +190,7 @@ fn an_elastic_gang_starts_with_its_written_size_or_the_largest() {
     written.gang.nodes = Some(4);
     written.gang.gpus_per_node = Some(8);
     assert_eq!(resolve(&written).unwrap().groups[0].nodes, 4);
-    let pretended = spec(|s| {
+    let simulated = spec(|s| {
         s.elastic = Some(Elastic { min_nodes: 1, max_nodes: 1 });
         let run = Span::secs(5);
         s.simulate = Some(Simulate {
@@ -202,7 +202,7 @@ fn an_elastic_gang_starts_with_its_written_size_or_the_largest() {
             ..Simulate::default()
         });
     });
-    assert_eq!(resolve(&pretended).unwrap().groups[0].nodes, 1);
+    assert_eq!(resolve(&simulated).unwrap().groups[0].nodes, 1);
 }
 
 #[test]

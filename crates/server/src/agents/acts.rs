@@ -205,10 +205,10 @@ mod tests {
         assert_eq!(turn_on(&away, &reboot("boot-0")), ActDisposition::Send, "nobody knows yet");
         let cut = Act::PowerCycle { node: "n1".parse().unwrap(), boot: "boot-1".into() };
         assert_eq!(turn_on(&able, &cut), ActDisposition::Elsewhere);
-        let mut pretended = node(&[]);
-        pretended.inventory.simulated = true;
-        assert_eq!(turn_on(&pretended, &cut), ActDisposition::Send);
-        assert_eq!(turn_on(&pretended, &reboot("boot-1")), ActDisposition::Send);
+        let mut simulated = node(&[]);
+        simulated.inventory.simulated = true;
+        assert_eq!(turn_on(&simulated, &cut), ActDisposition::Send);
+        assert_eq!(turn_on(&simulated, &reboot("boot-1")), ActDisposition::Send);
     }
 
     #[test]

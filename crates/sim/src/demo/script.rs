@@ -38,7 +38,7 @@ pub(crate) enum DemoEvent {
     Tested { node: u32, id: u64, level: Level, began: Time },
     /// A GPU was reset.
     Reset { id: u64, node: u32, gpu: u32 },
-    /// A node is not heard any more.
+    /// The heartbeat of a node is lost.
     Lost(u32, Time),
     /// A node is heard again.
     Back(u32),

@@ -157,7 +157,7 @@ fn views(model: &Model, pen: Pen, w: usize) -> Line<'static> {
     Line::from(spans)
 }
 
-/// How much is wrong and not yet looked after: alerts and what is pending approval, too.
+/// How much is wrong and not yet acknowledged: alerts and what is pending approval, too.
 fn wrong(model: &Model) -> usize {
     let alerts = model.alerts.iter();
     let open = alerts.filter(|a| a.silenced.is_none() && a.acknowledged.is_none()).count();

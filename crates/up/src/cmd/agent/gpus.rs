@@ -65,8 +65,8 @@ impl OpenedDriver {
     pub(super) fn opener(
         &self,
     ) -> impl FnOnce() -> Result<Box<dyn Driver>, DeviceError> + Send + use<> {
-        let pretended = self.world.as_ref().map(SimulatedGpus::driver);
-        move || pretended.map_or_else(muster_gpu::open, Ok)
+        let simulated = self.world.as_ref().map(SimulatedGpus::driver);
+        move || simulated.map_or_else(muster_gpu::open, Ok)
     }
 }
 
