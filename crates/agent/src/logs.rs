@@ -96,8 +96,13 @@ impl Tail {
             && let Some(file) = self.file.opened()
         {
             let _ = rank_file::cut_out(file, 0, self.freed);
-            // Frees what is reserved after the end.
-            let _ = file.set_len(size);
+            // What is reserved after the end is freed by setting the length: only where that is needed,
+            // and to the length of this moment. What a rank writes meanwhile would be lost.
+            if let Ok(now) = file.metadata()
+                && rank_file::on_disk(&now) > most.saturating_add(now.len().saturating_sub(size))
+            {
+                let _ = file.set_len(now.len());
+            }
         }
     }
 
@@ -316,6 +321,22 @@ mod tests {
         let sent: Vec<u8> = all(&mut tail).into_iter().flat_map(|(_, data)| data).collect();
         assert!(sent.len() >= 1 << 19 && sent.iter().all(|b| *b == b'x'), "{}", sent.len());
         assert!(tail.drained());
+    }
+
+    #[test]
+    fn what_a_rank_writes_while_its_output_is_cut_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out");
+        std::fs::write(&path, vec![b'x'; 8 << 20]).unwrap();
+        let mut tail = Tail::new(&path, 0, 1 << 20);
+        let found = tail.stat_file().unwrap().unwrap();
+        // After the look at its length.
+        let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut file, b"late\n").unwrap();
+        tail.bound(&found);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), (8 << 20) + 5);
+        let sent: Vec<u8> = all(&mut tail).into_iter().flat_map(|(_, data)| data).collect();
+        assert!(sent.ends_with(b"late\n"), "{} bytes", sent.len());
     }
 
     #[test]
