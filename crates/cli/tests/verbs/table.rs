@@ -17,10 +17,10 @@ const NAME_NOTHING: &str = "
 /// Verbs that name nothing that could be missing or another's: lists, files of whoever types, and
 /// what concerns the whole site.
 const NAME_NO_OBJECT: &str = "
-    node replace; topology check; quota check;
+    node replace; topology; topology check; quota check;
     policy show; reservation; reservation list; remediations dry-run; runbook; runbook list;
-    runbook runs; runbook apply; automation stop; automation resume; gameday run; slo list;
-    silence list; routing show; token create; token list; secret set; project create;
+    runbook runs; runbook apply; automation stop; automation resume; gameday run; slo list; slo rules;
+    failure-modes; silence list; routing show; token create; token list; secret set; project create;
     project list; health; readiness; power; whoami
 ";
 
@@ -303,6 +303,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("findings close 999999 --reason x", 3, "no finding 999999"),
     ("findings close 999999 --reason x --token {eve}", 4, "takes operator"),
     ("incident 7 --all", 2, "--all"),
+    ("incident 999999", 3, "no incident 999999"),
+    ("incident 999999 --token {eve}", 4, "bound to project other"),
     ("incident report 7 -o json", 2, "does not go with -o json"),
     ("incident close 999999 --reason x", 3, "no incident 999999"),
     ("incident close 999999 --reason x --token {eve}", 4, "takes operator"),
