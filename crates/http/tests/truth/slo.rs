@@ -45,7 +45,8 @@ pub(super) fn alerts_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contr
     }
 }
 
-/// An objective names its alert, and the alert is about an objective that there is.
+/// An objective names its alert: the one about it, or else one about the hardware that it burns by. The
+/// alert is about an objective that there is.
 pub(super) fn objectives_and_alerts(said: &MomentAnswers, wrong: &mut Contradictions) {
     let about = |a: &&Value| open(a) && a["topic"] == "objective";
     for slo in &said.slos {
@@ -53,6 +54,12 @@ pub(super) fn objectives_and_alerts(said: &MomentAnswers, wrong: &mut Contradict
         let mut of: BTreeSet<&str> = BTreeSet::new();
         of.extend(said.alerts.iter().filter(about).filter(|a| a["kind"] == name).map(id));
         match slo["alert"].as_str() {
+            Some(named) if of.is_empty() => {
+                let alert = said.alerts.iter().find(|a| id(a) == named);
+                let physical = alert.is_some_and(|a| open(a) && a["topic"] != "objective");
+                let what = format!("objective {name}: its alert is an open one about hardware");
+                wrong.holds(physical, what, SLOS, &slo["alert"]);
+            }
             Some(named) => {
                 let what = format!("objective {name}: its open alerts are {of:?}");
                 wrong.holds(of.contains(named), what, SLOS, &slo["alert"]);
