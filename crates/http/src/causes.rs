@@ -2,7 +2,7 @@
 
 use crate::auth::{Caller, Reader};
 use crate::error::Reply;
-use crate::health::{breakers, findings, incidents, remediations, title};
+use crate::health::{breakers, findings, incidents, remediations};
 use crate::slo::alerts;
 use crate::slo::open::{affected, by_cause, ended};
 use crate::{App, answer};
@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{CauseJob, CauseList, CauseRunbook, OpenCause};
 use muster_engine::{State as Site, current_step};
+use muster_health::modes;
 use muster_model::JobId;
 use muster_model::alert::{Topic, Urgency};
 use muster_model::breaker::Breaker;
@@ -152,10 +153,12 @@ fn cause(
     let on: BTreeSet<&NodeName> = pending().map(|r| &r.node).collect();
     let stopped = jobs_on(s, caller, &on);
     let projects: BTreeSet<&String> = jobs.iter().map(|j| &j.project).collect();
+    // Where all that is found is a remark, it is called one.
+    let gravest = found.iter().filter(|f| f.seen.kind == kind).map(|f| f.seen.severity).max();
     let remediations: Vec<_> = g.remediations.iter().map(|r| remediations::view(s, r)).collect();
     OpenCause {
         id: key.to_owned(),
-        title: title(&kind).to_owned(),
+        title: modes::title(&kind, gravest.unwrap_or(Severity::Critical)).to_owned(),
         entity,
         summary,
         severity: severity(g),

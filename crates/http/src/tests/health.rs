@@ -420,6 +420,19 @@ async fn a_gpu_that_throws_faults_while_nothing_is_done_is_named_when_its_job_di
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cause_that_is_only_watched_is_not_called_a_failure() {
+    let s = site().await;
+    let findings = vec![seen("gpu-fault", "gpu:n1/3", Severity::Info)];
+    s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    let got = s.get(&s.operator, "/v1/causes").await.json();
+    let all = got["items"].as_array().unwrap();
+    let c = all.iter().find(|c| c["findings_open"] == 1).unwrap_or_else(|| panic!("{got}"));
+    assert_eq!(c["kind"], "gpu-fault", "{c}");
+    assert_eq!(c["title"], "A GPU reported an error that asks for nothing");
+    assert_eq!(c["findings"][0]["title"], c["title"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_report_of_a_week_counts_the_findings_that_the_list_shows() {
     let s = site().await;
     let told = vec![seen("ecc-rate", "gpu:n1/3", Severity::Warning)];
