@@ -69,7 +69,7 @@ export function startLead(range: boolean, reserved: boolean): string {
 export const BASIS_TEXT: Record<Schemas['Basis'], string> = {
   limits: 'by the time limits of what runs there',
   preemption: 'capacity is being freed for it',
-  swap: 'nodes that failed are being replaced',
+  swap: 'healthy nodes it had, and replacements for those that failed',
   resize: 'it is being resized',
   move: 'it is being moved',
 };

@@ -236,7 +236,7 @@ impl State {
                 Basis::Limits => limits.as_str(),
                 Basis::Preemption if self.is_preempted_for(id) => "others are being stopped for it",
                 Basis::Preemption => "others were stopped for it",
-                Basis::Swap => "nodes that failed are being replaced",
+                Basis::Swap => "healthy nodes it had, and replacements for those that failed",
                 Basis::Resize => "it is being resized",
                 Basis::Move => "it is being moved",
             };

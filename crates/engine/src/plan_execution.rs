@@ -294,9 +294,10 @@ impl Engine {
         let Some(job) = self.state.jobs.get(&id).cloned() else { return };
         let Some(a) = &job.attempt else { return };
         let class = job.spec.priority;
-        let waits = self.state.queue().next().and_then(|first| self.state.jobs.get(&first));
-        let above = class > Priority::Normal && waits.is_none_or(|w| w.spec.priority <= class);
-        if !above || job.spec.elastic.is_some() || job.reserved_start.is_some() {
+        let first = self.state.queue().next().and_then(|first| self.state.jobs.get(&first));
+        let above = class > Priority::Normal && first.is_none_or(|w| w.spec.priority <= class);
+        let waits = job.held.is_some() || job.reserved_start.is_some();
+        if !above || waits || job.spec.elastic.is_some() {
             return;
         }
         let slots = &a.placement.slots;

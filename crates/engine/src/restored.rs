@@ -99,7 +99,6 @@ impl Engine {
             |j: &Arc<Job>| j.state == JobState::Queued && j.held.is_none() && j.spec.fenced();
         let Some(job) = self.state.jobs.get(&id).cloned().filter(waits) else { return };
         let Some(node) = self.lost_ranks_on(id).map(|n| n.name.clone()) else { return };
-        self.drop_reserved_start(&job, "it was held");
         let name = format!(
             "a restored log: ranks of it run on node {node}, and `muster node reconcile {node}` \
              stops them"

@@ -264,10 +264,6 @@ pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, R
     let job = find(e, req, id)?;
     must_wait(&job, "only a waiting job can be held")?;
     if job.held.is_none() {
-        if job.reserved_start.is_some() {
-            let reason = "it was held".to_string();
-            e.emit(Some(&job.project), Event::ReservedStartDropped { job: id, reason });
-        }
         e.emit_hold(&job, Hold::asked(&req.actor.name));
         e.withdraw_notices(id);
     }
@@ -275,8 +271,11 @@ pub(super) fn hold(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer, R
 }
 
 impl Engine {
-    /// A waiting job is held.
+    /// A job is held. What is reserved for it would be idle for as long as it is.
     pub(crate) fn emit_hold(&mut self, job: &Job, hold: Hold) {
+        if let Some(job) = self.state.jobs.get(&job.id).cloned() {
+            self.drop_reserved_start(&job, "it was held");
+        }
         let Hold { name: by, by: held_by, .. } = hold;
         let decided = held_by != HeldBy::Somebody;
         let event = Event::JobHeld { job: job.id, by, held_by: Some(held_by), decided };

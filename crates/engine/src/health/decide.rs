@@ -20,6 +20,7 @@ use muster_model::remediation::{
 };
 use muster_model::resolve::{one_line, some_lines};
 use muster_model::units::Span;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
@@ -485,13 +486,21 @@ impl Engine {
         self.keep_told_work(n, why);
     }
 
-    /// Work that was told to leave a node and has not left may stay.
+    /// Work that was told to leave a node and has not left may stay; not what is on a GPU that is being
+    /// isolated, while the rest of its node works.
     pub(super) fn keep_told_work(&mut self, n: &Node, why: &str) {
+        let moves = |r: &&Arc<Remediation>| r.step == RemediationStep::Moving;
+        let leaves: BTreeSet<u64> =
+            self.state.health.remediations_of(&n.name).filter(moves).map(|r| r.finding).collect();
         let told: Vec<_> = self.state.attempts_on(&n.name).cloned().collect();
         for job in told {
             let Some(a) = &job.attempt else { continue };
             let unhealthy = a.notice.as_ref().is_some_and(|t| {
-                matches!(&t.reason, muster_model::job::StopReason::Unhealthy { node, .. } if *node == n.name)
+                matches!(
+                    &t.reason,
+                    muster_model::job::StopReason::Unhealthy { node, finding, .. }
+                        if *node == n.name && !leaves.contains(finding)
+                )
             });
             if unhealthy && a.stop.is_none() {
                 let key = muster_model::ids::AttemptKey { job: job.id, attempt: a.no };

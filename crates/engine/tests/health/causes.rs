@@ -6,6 +6,7 @@ use muster_model::breaker::BreakerState;
 use muster_model::finding::Incident;
 use muster_model::hold::HeldBy;
 use muster_model::job::{JobState, SlotEnd, Verdict};
+use muster_model::spec::{JobSpec, Priority};
 use muster_model::units::Span;
 
 #[test]
@@ -212,6 +213,29 @@ fn crash_loop(name: Option<&str>) -> (TestSite, JobId) {
         }
     }
     (w, job)
+}
+
+#[test]
+fn a_gang_that_its_breaker_holds_has_no_nodes_reserved() {
+    let mut w = able(8);
+    let mut spec = JobSpec { priority: Priority::Critical, ..gang(2, 8) };
+    spec.retries.application = 100;
+    let job = w.run(spec);
+    for _ in 0..5 {
+        let n = w.nodes_of(job)[0].clone();
+        w.report(job, &n, crash(0, 1));
+        assert!(w.job(job).reserved_start.is_some(), "no lower class has them meanwhile");
+        w.stopped(job);
+        w.sleep(Span::mins(2));
+        if w.job(job).attempt.is_some() {
+            w.start(job);
+        }
+    }
+    assert!(w.job(job).held.as_ref().is_some_and(|h| matches!(h.by, HeldBy::Breaker { .. })));
+    assert_eq!(w.job(job).reserved_start, None);
+    let others = w.gang(8, 8);
+    assert_eq!(w.job(others).state, JobState::Starting, "all nodes are free");
+    assert_eq!(crate::common::replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]

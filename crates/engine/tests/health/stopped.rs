@@ -1,9 +1,9 @@
 //! What waits for an operator: while automation is stopped, and where the policy says so.
 
 use super::*;
-use crate::common::{gang, replay};
+use crate::common::{checkpoints, gang, replay};
 use muster_model::placement::GpuSet;
-use muster_model::remediation::Rule;
+use muster_model::remediation::{Leave, Rule};
 use muster_model::units::Span;
 
 /// A site where a GPU with memory errors is taken out, and the others of its node work.
@@ -124,6 +124,34 @@ fn a_gpu_is_isolated_when_an_operator_approves_and_its_node_gets_no_new_work_bef
     w.ok(Command::ApproveRemediation { id });
     assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << 3));
     assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None), "seven GPUs work");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn work_leaves_a_gpu_that_is_isolated_although_its_node_gets_new_work_again() {
+    let mut w = isolating(4);
+    approves(&mut w, Action::IsolateGpu);
+    w.policy(|p| {
+        for rule in &mut p.remediations.rules {
+            rule.leave = Some(Leave::Checkpoint);
+        }
+    });
+    let mut spec = gang(1, 8);
+    spec.checkpoint = checkpoints(true);
+    let job = w.run(spec);
+    let n = w.nodes_of(job)[0].clone();
+    ecc(&mut w, &n);
+    assert_eq!(stands(&w, &n), (Stage::Suspect, RemediationStep::Proposed));
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::ApproveRemediation { id });
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Moving), "seven GPUs work");
+    assert!(w.job(job).attempt.as_ref().is_some_and(|a| a.notice.is_some()), "it saves first");
+    let notice = w.engine.state().policy.preemption.notice;
+    w.sleep(notice);
+    assert!(!goes_on(&w, job), "it was not let stay on the GPU");
+    w.stopped(job);
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
+    assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << 3));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

@@ -43,8 +43,11 @@ fn of_site(own: &ProjectName, event: &Event) -> Option<&'static str> {
             let theirs = reservation.is_maintenance() || reservation.projects.contains(own);
             theirs.then_some("reservation_set")
         }
+        // Only its name is in the record. A page that is not read again would show it for ever.
+        Event::ReservationDeleted { .. } => Some("reservation_set"),
         Event::TopologySet { .. } => Some("topology_set"),
-        Event::PolicySet { .. } => Some("policy_set"),
+        // A project reads its part of the quotas. Which of the two was set is not said.
+        Event::PolicySet { .. } | Event::QuotasSet { .. } => Some("policy_set"),
         _ => None,
     }
 }

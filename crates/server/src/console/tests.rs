@@ -70,6 +70,11 @@ fn a_project_is_given_no_hint_of_what_is_the_sites_or_anothers() {
     );
     let drained = Event::NodeDrained { node: "n1".parse().unwrap() };
     assert_eq!(hints(None, drained), ["node_drained", "node", "node"]);
+    // What every project reads a part of is read again.
+    let quotas = Event::QuotasSet { quotas: Arc::default() };
+    assert_eq!(hints(None, quotas), ["quotas_set", "policy_set", "policy_set"]);
+    let gone = Event::ReservationDeleted { name: "night".parse().unwrap() };
+    assert_eq!(hints(None, gone), ["reservation_deleted", "reservation_set", "reservation_set"]);
 }
 
 #[test]
