@@ -336,7 +336,9 @@ impl State {
     pub fn digest(&self) -> String {
         let stored = self.stored(self.jobs.values().cloned().collect());
         let mut out = BufWriter::with_capacity(PIECE, blake3::Hasher::new());
-        if let Err(e) = serde_json::to_writer(&mut out, &stored) {
+        // Into the same type as a snapshot: for another one, all that writes a state is compiled again.
+        let sink: &mut dyn Write = &mut out;
+        if let Err(e) = serde_json::to_writer(sink, &stored) {
             return e.to_string();
         }
         let hasher = out.into_inner();

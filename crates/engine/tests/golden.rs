@@ -33,7 +33,7 @@ fn file(name: &str) -> PathBuf {
 
 fn read_log(name: &str) -> Vec<Record> {
     let text = std::fs::read_to_string(file(name)).unwrap();
-    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+    text.lines().map(|l| muster_records::read(l.as_bytes()).unwrap()).collect()
 }
 
 /// A life that meets every kind of event.
@@ -159,8 +159,13 @@ fn life() -> TestSite {
     w
 }
 
+fn line(r: &Record) -> String {
+    String::from_utf8(r.to_json().unwrap()).unwrap()
+}
+
 fn kind(r: &Record) -> String {
-    serde_json::to_value(r).unwrap()["kind"].as_str().unwrap().to_string()
+    let record: Value = serde_json::from_str(&line(r)).unwrap();
+    record["kind"].as_str().unwrap().to_string()
 }
 
 /// A log of an earlier shape, and what it added up to when it was written: by the version that made
@@ -172,7 +177,7 @@ fn kept(name: &str, live: fn() -> TestSite, sum: &dyn Fn(&State) -> Value) -> (S
         let w = live();
         let s = w.engine.state();
         assert_eq!(sum(s), sum(&replay(&w.log)));
-        let text: String = w.log.iter().map(|r| serde_json::to_string(r).unwrap() + "\n").collect();
+        let text: String = w.log.iter().map(|r| line(r) + "\n").collect();
         std::fs::write(file(&log), text).unwrap();
         let value = serde_json::to_string_pretty(&sum(s)).unwrap();
         std::fs::write(file(&facts), value + "\n").unwrap();
@@ -227,7 +232,8 @@ fn the_second_versions_log_still_adds_up_to_the_same_things() {
     let (state, mut want) = kept("log-v2", second_life, &both);
     // What a policy did not know yet has its default.
     let policy = &mut want[1]["policy"];
-    let read: muster_model::policy::SitePolicy = serde_json::from_value(policy.take()).unwrap();
+    let text = policy.to_string();
+    let read: muster_model::policy::SitePolicy = serde_json::from_slice(text.as_bytes()).unwrap();
     *policy = serde_json::to_value(read).unwrap();
     assert!(both(&state) == want, "the log adds up to something else");
 }
@@ -292,7 +298,7 @@ fn the_golden_logs_hold_every_kind_of_event() {
         all.filter(|k| !seen.contains(k) && !rare.contains(&k.as_str())).collect();
     assert!(missing.is_empty(), "the golden log lacks {missing:?}");
     // Every reason to stop an attempt is in one of them too.
-    let text: String = newest.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
+    let text: String = newest.iter().map(line).collect();
     for why in ["preempted", "resized", "moved", "reservation_begins", "idle", "unhealthy", "hung"]
     {
         assert!(text.contains(&format!("\"why\":\"{why}\"")), "the golden log lacks {why}");
@@ -314,13 +320,11 @@ fn snake(name: &str) -> String {
 fn an_unknown_kind_of_event_is_an_error_and_not_skipped() {
     let line =
         r#"{"seq":1,"at":5,"v":1,"org":"default","actor":"system","kind":"gpu_melted","data":{}}"#;
-    let e = serde_json::from_str::<Record>(line).unwrap_err().to_string();
+    let e = muster_records::read(line.as_bytes()).unwrap_err().to_string();
     assert!(e.contains("gpu_melted"), "{e}");
     let mut s = State::default();
-    let r: Record = serde_json::from_str(
-        r#"{"seq":2,"at":5,"v":1,"org":"default","actor":"system","kind":"site_created","data":{"site":"x"}}"#,
-    )
-    .unwrap();
+    let line = r#"{"seq":2,"at":5,"v":1,"org":"default","actor":"system","kind":"site_created","data":{"site":"x"}}"#;
+    let r = muster_records::read(line.as_bytes()).unwrap();
     assert!(s.apply(&r).is_err(), "a gap in the log is an error");
     let _: (JobState, Time) = (JobState::Queued, Time(0));
 }

@@ -198,8 +198,8 @@ proptest! {
         let digest = a.engine.state().digest();
         prop_assert_eq!(replay(&a.log).digest(), digest.clone());
         // Through text, as the store keeps it.
-        let text: Vec<String> = a.log.iter().map(|r| serde_json::to_string(r).unwrap()).collect();
-        let back: Vec<_> = text.iter().map(|t| serde_json::from_str(t).unwrap()).collect();
+        let text: Vec<Vec<u8>> = a.log.iter().map(|r| r.to_json().unwrap()).collect();
+        let back: Vec<_> = text.iter().map(|t| muster_records::read(t).unwrap()).collect();
         prop_assert_eq!(replay(&back).digest(), digest.clone());
         // Through a snapshot half way.
         let half = a.log.len() / 2;

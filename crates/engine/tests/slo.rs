@@ -63,7 +63,7 @@ fn open(w: &TestSite) -> Vec<Alert> {
 }
 
 fn routing(text: &str) -> Arc<Routing> {
-    Arc::new(serde_json::from_str(text).unwrap())
+    Arc::new(serde_json::from_slice(text.as_bytes()).unwrap())
 }
 
 fn told(w: &TestSite) -> usize {
@@ -607,7 +607,7 @@ fn a_site_of_seconds_with_one_failed_job_alerts_nobody() {
 fn what_burnt_before_a_page_about_hardware_is_told_by_itself_to_its_end() {
     let mut w = unreserved(2);
     let api = r#"{"name":"api","sli":"api_availability","target":"99.9%"}"#;
-    let api = Arc::new(serde_json::from_str(api).unwrap());
+    let api = Arc::new(serde_json::from_slice(api.as_bytes()).unwrap());
     w.ok(Command::SetObjective { objective: api });
     let burns = IndicatorCount {
         sli: Sli::ApiAvailability,
@@ -643,7 +643,7 @@ fn objectives_are_set_replaced_and_given_up() {
     assert_eq!(names(&w).len(), 16);
     assert!(!w.engine.state().slo.is_stated());
     let mine = r#"{"name":"mine","sli":"node_availability","target":"99%"}"#;
-    let mine = Arc::new(serde_json::from_str(mine).unwrap());
+    let mine = Arc::new(serde_json::from_slice(mine.as_bytes()).unwrap());
     w.ok(Command::SetObjective { objective: mine });
     assert!(names(&w).contains(&"mine".to_owned()) && w.engine.state().slo.is_stated());
     w.ok(Command::DeleteObjective { name: "goodput".parse().unwrap() });
@@ -669,7 +669,7 @@ fn an_exhausted_budget_stops_automation_only_where_the_site_set_it() {
         if stated {
             let text = r#"{"defaults":0,"objectives":[{"name":"nodes","sli":"node_availability",
                 "target":"99%","window":"6h","gates":["automation"]}]}"#;
-            let all: Objectives = serde_json::from_str(text).unwrap();
+            let all: Objectives = serde_json::from_slice(text.as_bytes()).unwrap();
             assert!(all.objectives[0].gates.contains(&Gate::Automation));
             w.ok(Command::SetObjectives { objectives: Arc::new(all) });
         }

@@ -49,7 +49,7 @@ impl FromRequestParts<App> for Caller {
                     }
                     app.traces().project(caller.actor.project.as_ref());
                     // The body comes later, and is counted under this token.
-                    parts.extensions.insert(TokenId(caller.token.clone()));
+                    parts.extensions.insert(TokenId(caller.token.as_str().into()));
                     Ok(caller)
                 }
                 Err(wait) => Err(Failure::rate_limited(wait)),

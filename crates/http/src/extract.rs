@@ -11,11 +11,12 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The token that a request was let in with.
 #[derive(Debug, Clone)]
-pub(crate) struct TokenId(pub(crate) String);
+pub(crate) struct TokenId(pub(crate) Arc<str>);
 
 /// Where a request comes from.
 pub(crate) fn address(extensions: &Extensions) -> IpAddr {
@@ -46,7 +47,7 @@ async fn parse_body<T: DeserializeOwned + Send + 'static>(
         return parse(raw);
     }
     let raw = raw.clone();
-    app.aside(token.map_or("", |t| t.0.as_str()), move || parse(&raw)).await?
+    app.aside(token.map_or("", |t| &*t.0), move || parse(&raw)).await?
 }
 
 impl<T: DeserializeOwned + Send + 'static, const TIMES: usize> FromRequest<App>
@@ -138,7 +139,7 @@ async fn read_body(request: Request, app: &App, limit: usize) -> Reply<Bytes> {
     if let Ok(whole) = tokio::time::timeout(PROMPT, read.as_mut()).await {
         return whole;
     }
-    let _place = app.body_permit(token.map(|t| t.0), address)?;
+    let _place = app.body_permit(token.as_ref().map(|t| &*t.0), address)?;
     read.await
 }
 

@@ -419,7 +419,7 @@ impl App {
 
     /// A place for one more request of this token.
     fn request_permit(&self, token: &str) -> error::Reply<limits::InFlightGuard<String>> {
-        self.0.requests_by_token.begin(&token.to_owned()).ok_or_else(|| {
+        self.0.requests_by_token.begin(token.to_owned()).ok_or_else(|| {
             let most = self.config().requests_per_token;
             error::Failure::too_many(format!("this token has {most} requests under way at once"))
         })
@@ -427,7 +427,7 @@ impl App {
 
     /// A place for one more stream of this token.
     fn stream_permit(&self, token: &str) -> error::Reply<StreamPermit> {
-        let own = self.0.streams_by_token.begin(&token.to_owned()).ok_or_else(|| {
+        let own = self.0.streams_by_token.begin(token.to_owned()).ok_or_else(|| {
             let most = self.config().streams_per_token;
             error::Failure::too_many(format!("this token has {most} streams open, the most it may"))
         })?;
@@ -438,13 +438,13 @@ impl App {
     }
 
     /// A place for one more body that has not come whole.
-    fn body_permit(&self, token: Option<String>, address: IpAddr) -> error::Reply<BodyPermit> {
+    fn body_permit(&self, token: Option<&str>, address: IpAddr) -> error::Reply<BodyPermit> {
         let too_many = |whose: &str| {
             error::Failure::too_many(format!("too many bodies {whose} have not come whole yet"))
         };
-        let begin = |t: String| self.0.bodies_by_token.begin(&t);
+        let begin = |t: &str| self.0.bodies_by_token.begin(t.to_owned());
         let own = token.map(|t| begin(t).ok_or_else(|| too_many("of this token"))).transpose()?;
-        let near = self.0.bodies_by_address.begin(&address);
+        let near = self.0.bodies_by_address.begin(address);
         let near = near.ok_or_else(|| too_many("from this address"))?;
         let all = Arc::clone(&self.0.bodies).try_acquire_owned();
         let all = all.map_err(|_| too_many("of all callers"))?;

@@ -117,14 +117,17 @@ impl<K: Hash + Eq + Clone> InFlightCounts<K> {
     }
 
     /// One more of this caller's; none when that is too many.
-    pub(crate) fn begin(self: &Arc<Self>, who: &K) -> Option<InFlightGuard<K>> {
+    pub(crate) fn begin(self: &Arc<Self>, who: K) -> Option<InFlightGuard<K>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = held.get(who).copied().unwrap_or(0);
-        if count >= self.most {
-            return None;
+        match held.get_mut(&who) {
+            Some(count) if *count >= self.most => return None,
+            Some(count) => *count += 1,
+            None if self.most == 0 => return None,
+            None => {
+                held.insert(who.clone(), 1);
+            }
         }
-        held.insert(who.clone(), count + 1);
-        Some(InFlightGuard { of: Arc::clone(self), who: who.clone() })
+        Some(InFlightGuard { of: Arc::clone(self), who })
     }
 
     /// How many of this caller's there are.
@@ -251,12 +254,12 @@ mod tests {
     #[test]
     fn what_is_under_way_is_counted_for_each_caller_until_it_is_over() {
         let all = InFlightCounts::new(2);
-        let first = all.begin(&"a").unwrap();
-        let _second = all.begin(&"a").unwrap();
-        assert!(all.begin(&"a").is_none());
-        let other = all.begin(&"b").unwrap();
+        let first = all.begin("a").unwrap();
+        let _second = all.begin("a").unwrap();
+        assert!(all.begin("a").is_none());
+        let other = all.begin("b").unwrap();
         drop(first);
-        assert!(all.begin(&"a").is_some(), "one is over");
+        assert!(all.begin("a").is_some(), "one is over");
         drop(other);
         assert_eq!(
             (all.count(&"a"), all.held.lock().unwrap().len()),

@@ -1,10 +1,11 @@
 //! Connections of the API: how many there may be, and for how long one may do nothing.
 
 use muster_link::limits::caller;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -78,8 +79,8 @@ struct Activity {
     http2: bool,
     /// Requests so far.
     last: u64,
-    /// Answers of which a piece is there for the reader to take, and since when.
-    untaken: BTreeMap<u64, Instant>,
+    /// Answers of which a piece is there for the reader to take, and since when. Few at a time.
+    untaken: Vec<(u64, Instant)>,
 }
 
 impl Activity {
@@ -91,8 +92,13 @@ impl Activity {
             served: false,
             http2: false,
             last: 0,
-            untaken: BTreeMap::new(),
+            untaken: Vec::new(),
         }
+    }
+
+    /// Nothing of this answer is there for its reader any more.
+    fn taken(&mut self, id: u64) {
+        self.untaken.retain(|(answer, _)| *answer != id);
     }
 }
 
@@ -106,7 +112,16 @@ pub(crate) struct Connection {
     /// Its place is needed for another one.
     pub(crate) evicted: CancellationToken,
     activity: Mutex<Activity>,
+    /// When the table was made.
+    began: Instant,
+    /// Since when it does nothing, in nanoseconds after that; [`BUSY`] while it does something.
+    idle: AtomicU64,
+    /// Whether the table has it among those that do nothing, be that so or not.
+    listed: AtomicBool,
 }
+
+/// In the place of a time: it does something.
+const BUSY: u64 = u64::MAX;
 
 /// A request under way; over when dropped.
 pub(crate) struct RequestGuard {
@@ -117,12 +132,14 @@ pub(crate) struct RequestGuard {
 impl RequestGuard {
     /// The reader may take a piece of the answer: from here on the time runs until it does.
     pub(crate) fn offered(&self) {
-        self.connection.activity().untaken.insert(self.id, Instant::now());
+        let mut a = self.connection.activity();
+        a.taken(self.id);
+        a.untaken.push((self.id, Instant::now()));
     }
 
     /// The reader has room for the next piece, whenever that comes.
     pub(crate) fn taken(&self) {
-        self.connection.activity().untaken.remove(&self.id);
+        self.connection.activity().taken(self.id);
     }
 }
 
@@ -130,7 +147,7 @@ impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut a = self.connection.activity();
         a.requests = a.requests.saturating_sub(1);
-        a.untaken.remove(&self.id);
+        a.taken(self.id);
         if a.requests == 0 {
             self.connection.rests(&mut a);
         }
@@ -145,15 +162,22 @@ impl Connection {
     /// From now on it does nothing.
     fn rests(&self, a: &mut Activity) {
         (a.since, a.began) = (Instant::now(), None);
-        self.report_idle(Some(a.since));
+        self.idle.store(self.nanos(a.since), Ordering::SeqCst);
+        // Nearly always it is: the table is for all connections, and is not told of each request.
+        if !self.listed.load(Ordering::SeqCst)
+            && let Some(table) = self.table.upgrade()
+        {
+            table.seats().list(self.id);
+        }
     }
 
-    /// Tells the table since when it does nothing. The activity is locked meanwhile, so that the
-    /// table hears of things in the order in which they happen.
-    fn report_idle(&self, idle: Option<Instant>) {
-        if let Some(table) = self.table.upgrade() {
-            table.seats().mark(self.id, idle);
-        }
+    /// Since when it does nothing; none while it does something.
+    fn idle(&self) -> Option<u64> {
+        Some(self.idle.load(Ordering::SeqCst)).filter(|idle| *idle != BUSY)
+    }
+
+    fn nanos(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.began).as_nanos()).unwrap_or(BUSY - 1)
     }
 
     /// The TLS session is there: now a request may come.
@@ -165,7 +189,7 @@ impl Connection {
     pub(crate) fn request(self: &Arc<Self>, http2: bool) -> RequestGuard {
         let mut a = self.activity();
         if a.requests == 0 {
-            self.report_idle(None);
+            self.idle.store(BUSY, Ordering::SeqCst);
         }
         a.requests += 1;
         a.last += 1;
@@ -186,7 +210,8 @@ impl Connection {
     pub(crate) fn deadline(&self, limits: &ConnectionLimits) -> Option<Instant> {
         let a = self.activity();
         if a.requests > 0 {
-            return a.untaken.values().min().map(|since| *since + limits.write_stall * 4);
+            let oldest = a.untaken.iter().map(|(_, since)| *since).min();
+            return oldest.map(|since| since + limits.write_stall * 4);
         }
         Some(match a.began {
             _ if !a.served => a.since + limits.head,
@@ -199,13 +224,25 @@ impl Connection {
 /// Where files run out, one in so many idle connections is ended.
 const EVICTED_OF: usize = 128;
 
-/// Connections that do nothing, those first that have done so for longest.
-type Idle = BTreeSet<(Instant, u64)>;
+/// Connections that did nothing when they were last looked at, and since when: whoever has done nothing
+/// for longest is not behind those who have done something since.
+type Idle = BTreeSet<(u64, u64)>;
 
 struct TrackedConnection {
     connection: Arc<Connection>,
-    /// Since when it does nothing; none while it does something.
-    idle: Option<Instant>,
+    /// What [`Idle`] has of it.
+    idle: Option<u64>,
+}
+
+/// Among which connections one is looked for.
+#[derive(Debug, Clone, Copy)]
+enum Among {
+    /// All that are not for probes only.
+    Ordinary,
+    /// Those of one address.
+    Address(IpAddr),
+    /// Those that are for probes only.
+    Probes,
 }
 
 /// Those of one address.
@@ -215,8 +252,9 @@ struct AddressConnections {
     idle: Idle,
 }
 
-/// Who sits where. Who has done nothing for longest is always known: in a flood every new
-/// connection asks for that, and one that looked through all the others would hold up the rest.
+/// Who sits where. Who has done nothing for longest is soon found: in a flood every new connection
+/// asks for that, and one that looked through all the others would hold up the rest. What is noted of
+/// one that has done something since is put right when it is met: once, however many requests it had.
 #[derive(Default)]
 struct ConnectionSlots {
     next: u64,
@@ -238,12 +276,26 @@ impl ConnectionSlots {
             self.ordinary += 1;
             self.by_address.entry(connection.address).or_default().count += 1;
         }
-        self.mark(connection.id, Some(Instant::now()));
+        self.list(connection.id);
     }
 
     /// Notes since when a connection does nothing, if it still has its place.
-    fn mark(&mut self, id: u64, idle: Option<Instant>) {
+    fn list(&mut self, id: u64) {
+        let Some(connection) = self.taken.get(&id).map(|t| Arc::clone(&t.connection)) else {
+            return;
+        };
+        self.mark(id, connection.idle());
+        // It may have come to rest when it was noted no longer and was not yet said to be so.
+        if !connection.listed.load(Ordering::SeqCst)
+            && let Some(idle) = connection.idle()
+        {
+            self.mark(id, Some(idle));
+        }
+    }
+
+    fn mark(&mut self, id: u64, idle: Option<u64>) {
         let Some(taken) = self.taken.get_mut(&id) else { return };
+        taken.connection.listed.store(idle.is_some(), Ordering::SeqCst);
         let before = std::mem::replace(&mut taken.idle, idle);
         let note = |all: &mut Idle| {
             if let Some(since) = before {
@@ -277,9 +329,26 @@ impl ConnectionSlots {
         Some(connection)
     }
 
-    /// Ends a connection, if there is one.
-    fn evict(&mut self, oldest: Option<(Instant, u64)>) -> bool {
-        let ended = oldest.and_then(|(_, id)| self.leave(id));
+    /// The one that has done nothing for longest, if there is one.
+    fn oldest(&mut self, among: Among) -> Option<u64> {
+        loop {
+            let idle = match among {
+                Among::Ordinary => &self.idle,
+                Among::Address(address) => &self.by_address.get(&address)?.idle,
+                Among::Probes => &self.idle_probes,
+            };
+            let (noted, id) = *idle.first()?;
+            if self.taken.get(&id)?.connection.idle() == Some(noted) {
+                return Some(id);
+            }
+            // It has done something since.
+            self.list(id);
+        }
+    }
+
+    /// Ends the one that has done nothing for longest, if there is one.
+    fn evict(&mut self, among: Among) -> bool {
+        let ended = self.oldest(among).and_then(|id| self.leave(id));
         if let Some(connection) = &ended {
             connection.evicted.cancel();
         }
@@ -290,6 +359,7 @@ impl ConnectionSlots {
 /// All connections of the API.
 pub(crate) struct Table {
     pub(crate) limits: ConnectionLimits,
+    began: Instant,
     seats: Mutex<ConnectionSlots>,
 }
 
@@ -307,7 +377,7 @@ impl Drop for ConnectionGuard {
 
 impl Table {
     pub(crate) fn new(limits: ConnectionLimits) -> Arc<Table> {
-        Arc::new(Table { limits, seats: Mutex::default() })
+        Arc::new(Table { limits, began: Instant::now(), seats: Mutex::default() })
     }
 
     fn seats(&self) -> MutexGuard<'_, ConnectionSlots> {
@@ -319,28 +389,32 @@ impl Table {
     pub(crate) fn admit(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionGuard> {
         let (address, limits) = (caller(from), &self.limits);
         let mut seats = self.seats();
-        let near = seats.by_address.get(&address).filter(|n| n.count >= limits.per_address);
-        let (full, oldest) = match near {
-            Some(near) => (true, near.idle.first().copied()),
-            None => (seats.ordinary >= limits.total, seats.idle.first().copied()),
+        let near = seats.by_address.get(&address).map_or(0, |n| n.count);
+        let (full, among) = match near >= limits.per_address {
+            true => (true, Among::Address(address)),
+            false => (seats.ordinary >= limits.total, Among::Ordinary),
         };
-        let probes_only = full && !seats.evict(oldest);
+        let probes_only = full && !seats.evict(among);
         if probes_only {
             let probes = seats.taken.len() - seats.ordinary;
-            let oldest = seats.idle_probes.first().copied();
-            if probes >= limits.probes && !seats.evict(oldest) {
+            if probes >= limits.probes && !seats.evict(Among::Probes) {
                 return None;
             }
         }
         seats.next += 1;
-        let connection = Arc::new(Connection {
+        let connection = Connection {
             id: seats.next,
             address,
             table: Arc::downgrade(self),
             probes_only,
             evicted: CancellationToken::new(),
             activity: Mutex::new(Activity::new()),
-        });
+            began: self.began,
+            idle: AtomicU64::new(BUSY),
+            listed: AtomicBool::new(false),
+        };
+        connection.idle.store(connection.nanos(Instant::now()), Ordering::SeqCst);
+        let connection = Arc::new(connection);
         seats.take(&connection);
         drop(seats);
         Some(ConnectionGuard { table: Arc::clone(self), connection })
@@ -349,10 +423,11 @@ impl Table {
     /// Ends some connections that have done nothing for longest, to have their files.
     pub(crate) fn evict_idle(&self) {
         let mut seats = self.seats();
-        let idle = seats.idle.len() + seats.idle_probes.len();
+        let idle = seats.taken.values().filter(|t| t.connection.idle().is_some()).count();
         for _ in 0..(idle / EVICTED_OF).max(1) {
-            let oldest = seats.idle.first().or(seats.idle_probes.first()).copied();
-            seats.evict(oldest);
+            if !seats.evict(Among::Ordinary) {
+                seats.evict(Among::Probes);
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use muster_engine::State;
 use muster_metering::{JobHistories, Part, Parts, goodput};
-use muster_model::event::{Event, Record};
+use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::units::{Span, Time};
 use muster_sim::{Options, run, scenario};
@@ -23,7 +23,7 @@ struct Read {
 
 impl Read {
     fn take(&mut self, line: &[u8]) {
-        let r: Record = serde_json::from_slice(line).expect("a record");
+        let r = muster_records::read(line).expect("a record");
         if let Event::JobsForgotten { jobs } = &r.event {
             jobs.iter().for_each(|id| self.count(*id, r.at));
         }

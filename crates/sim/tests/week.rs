@@ -15,7 +15,7 @@ fn lived(length: Span, seed: u64, end: Time) -> Week {
 }
 
 fn records(w: &Week) -> Vec<Record> {
-    w.log.iter().map(|l| serde_json::from_slice(&l.body).unwrap()).collect()
+    w.log.iter().map(|l| muster_records::read(&l.body).unwrap()).collect()
 }
 
 /// The lines of the log with every time told from its end. Names of alerts are made from the time
@@ -72,7 +72,10 @@ fn has_everything(w: &Week, all: &[Record]) {
     assert_eq!(w.refused, Vec::<String>::new());
     let kinds: BTreeSet<String> = all
         .iter()
-        .filter_map(|r| serde_json::to_value(r).ok()?.get("kind")?.as_str().map(str::to_owned))
+        .filter_map(|r| {
+            let text: serde_json::Value = serde_json::from_slice(&r.to_json().ok()?).ok()?;
+            text.get("kind")?.as_str().map(str::to_owned)
+        })
         .collect();
     for kind in [
         "job_succeeded",

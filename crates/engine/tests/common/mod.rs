@@ -20,6 +20,19 @@ use muster_model::topology::{Location, Topology};
 use muster_model::units::{Bytes, Span, Time};
 use std::sync::Arc;
 
+// What reads bytes as one of these is compiled with the engine and the records. Whoever reads them from a
+// `str` or from a `Value` has another copy of it compiled, each time a rule has changed.
+
+/// Quotas, written as JSON.
+pub(crate) fn read_quotas(json: &serde_json::Value) -> Quotas {
+    serde_json::from_slice(json.to_string().as_bytes()).unwrap()
+}
+
+/// A reservation, written as JSON.
+pub(crate) fn read_reservation(json: &serde_json::Value) -> Reservation {
+    serde_json::from_slice(json.to_string().as_bytes()).unwrap()
+}
+
 pub(crate) struct TestSite {
     pub(crate) engine: Engine,
     pub(crate) now: Time,
@@ -203,13 +216,13 @@ impl TestSite {
 
     /// Sets the quotas, written as JSON.
     pub(crate) fn quotas(&mut self, tree: &serde_json::Value) {
-        let quotas: Quotas = serde_json::from_value(serde_json::json!({ "tree": tree })).unwrap();
+        let quotas = read_quotas(&serde_json::json!({ "tree": tree }));
         self.ok(Command::SetQuotas { quotas: Arc::new(quotas) });
     }
 
     /// Makes a reservation, written as JSON.
     pub(crate) fn reserve(&mut self, r: serde_json::Value) {
-        let reservation: Reservation = serde_json::from_value(r).unwrap();
+        let reservation = read_reservation(&r);
         self.ok(Command::SetReservation { reservation: Arc::new(reservation) });
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn live() -> TestSite {
         {"name":"boss","by":{"webhook":{"url":"http://y"}}}],
         "routes":[{"match":{"urgency":"page"},"to":["oncall"],
                    "escalate":[{"after":"15m","to":["boss"]}]}]}"#;
-    let routing: Routing = serde_json::from_str(text).unwrap();
+    let routing: Routing = serde_json::from_slice(text.as_bytes()).unwrap();
     w.ok(Command::SetRouting { routing: Arc::new(routing) });
     let name: muster_model::names::Label = "fans".parse().unwrap();
     let silence = Silence {

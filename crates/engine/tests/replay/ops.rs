@@ -1,6 +1,8 @@
 //! Steps of a random life, and how each is taken.
 
-use crate::common::{TestSite, checkpoints, connected, fault, gang, inventory, node, report};
+use crate::common::{
+    TestSite, checkpoints, connected, fault, gang, inventory, node, read_reservation, report,
+};
 use muster_model::command::{Answer, Command, Observed, Refusal};
 use muster_model::ids::JobId;
 use muster_model::job::{Exit, SlotEnd};
@@ -348,7 +350,7 @@ fn reserve(w: &mut TestSite, name: u8, (over, start, length, kind): (u8, u8, u8,
     if kind & 8 != 0 {
         r["every"] = json!("8h");
     }
-    let reservation = Arc::new(serde_json::from_value(r).unwrap());
+    let reservation = Arc::new(read_reservation(&r));
     let _ = w.send(Command::SetReservation { reservation });
 }
 

@@ -1,11 +1,10 @@
 //! Nodes kept for maintenance or for one tenant, in windows that come once or again and again.
 
-use crate::common::{TestSite, checkpoints, gang, limited, node};
+use crate::common::{TestSite, checkpoints, gang, limited, node, read_reservation};
 use muster_model::command::{Command, RefusalCode};
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::job::{JobState, StopReason};
-use muster_model::reservation::Reservation;
 use muster_model::spec::{JobSpec, Tier};
 use muster_model::units::{Span, Time};
 use serde_json::{Value, json};
@@ -248,7 +247,7 @@ fn a_reservation_of_gpus_chooses_whole_nodes_that_no_other_one_covers() {
     let mut third = second.clone();
     third["name"] = json!("third");
     third["over"] = json!({"gpus": {"count": 1}});
-    let reservation: Reservation = serde_json::from_value(third.clone()).unwrap();
+    let reservation = read_reservation(&third);
     let n = w.log.len();
     let e = w.send(Command::SetReservation { reservation: Arc::new(reservation) }).unwrap_err();
     assert_eq!((e.code, w.log.len()), (RefusalCode::Policy, n), "{e}");
@@ -309,7 +308,7 @@ fn senseless_reservations_are_refused() {
     for more in bad {
         let mut r = good.clone();
         r.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let reservation: Reservation = serde_json::from_value(r).unwrap();
+        let reservation = read_reservation(&r);
         let n = w.log.len();
         let sent = w.send(Command::SetReservation { reservation: Arc::new(reservation) });
         assert!(sent.is_err(), "{more}");

@@ -1,6 +1,6 @@
 //! Waiting gangs are told when they start at the latest, and that is kept.
 
-use crate::common::{TestSite, gang, limited, node, number};
+use crate::common::{TestSite, gang, limited, node, number, read_quotas};
 use muster_model::command::Command;
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
@@ -332,7 +332,7 @@ fn a_reserved_start_that_has_passed_is_not_said_to_come() {
     assert!(e.summary.ends_with(START_DUE), "{}", e.summary);
     // Where a quota binds as well, free nodes alone do not let it start.
     let tree = json!([{"name": "x", "projects": ["default"], "gpus": [{"nominal": 8}]}]);
-    let quotas = Arc::new(serde_json::from_value(json!({ "tree": tree })).unwrap());
+    let quotas = Arc::new(read_quotas(&json!({ "tree": tree })));
     let mut state = w.engine.state().clone();
     let set = Record {
         seq: state.seq.next(),

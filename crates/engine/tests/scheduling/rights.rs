@@ -1,6 +1,6 @@
 //! What a user may have: limits of the site, quotas, and a fair share.
 
-use crate::common::{TestSite, gang, limited, replay};
+use crate::common::{TestSite, gang, limited, read_quotas, replay};
 use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::ids::JobId;
@@ -263,7 +263,7 @@ fn a_quota_that_is_used_up_holds_its_project_back_and_says_so() {
 fn quotas_name_projects_that_exist() {
     let mut w = TestSite::new(1, 8);
     let tree = json!({"tree": [{"name": "x", "projects": ["nobody"], "gpus": [{"nominal": 1}]}]});
-    let quotas = Arc::new(serde_json::from_value(tree).unwrap());
+    let quotas = Arc::new(read_quotas(&tree));
     let n = w.log.len();
     let e = w.send(Command::SetQuotas { quotas }).unwrap_err();
     assert_eq!((e.code, w.log.len()), (RefusalCode::NotFound, n));

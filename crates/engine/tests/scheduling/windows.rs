@@ -1,12 +1,11 @@
 //! Which nodes a reservation gets, whose work it stops, and how work keeps out of its way.
 
-use crate::common::{TestSite, checkpoints, gang, limited, node, number, replay};
+use crate::common::{TestSite, checkpoints, gang, limited, node, number, read_reservation, replay};
 use muster_engine::ReservationEffect;
 use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode};
 use muster_model::ids::JobId;
 use muster_model::job::{JobState, SlotEnd};
 use muster_model::names::NodeName;
-use muster_model::reservation::Reservation;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use serde_json::{Value, json};
@@ -88,7 +87,7 @@ fn a_node_that_takes_no_work_is_reserved_last_and_named() {
 fn try_reserve(w: &mut TestSite, name: &str, more: &Value) -> Result<Answer, Refusal> {
     let mut r = json!({"name": name, "over": {"gpus": {"count": 8}}});
     r.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let reservation: Reservation = serde_json::from_value(r).unwrap();
+    let reservation = read_reservation(&r);
     w.send(Command::SetReservation { reservation: Arc::new(reservation) })
 }
 

@@ -117,3 +117,19 @@ fn who_does_nothing_makes_room_and_who_does_something_does_not() {
     assert!(seats.taken.is_empty() && seats.by_address.is_empty() && seats.ordinary == 0);
     assert!(seats.idle.is_empty() && seats.idle_probes.is_empty());
 }
+
+#[test]
+fn one_that_was_passed_over_while_it_did_something_makes_room_again_once_it_rests() {
+    let limits = ConnectionLimits { total: 2, per_address: 2, ..Default::default() };
+    let table = Table::new(limits);
+    let here: IpAddr = "10.0.0.1".parse().unwrap();
+    let mut seats: Vec<ConnectionGuard> = (0..2).map(|_| table.admit(here).unwrap()).collect();
+    let busy = seats[0].connection.request(false);
+    seats.push(table.admit(here).unwrap());
+    assert_eq!(ended(&seats), [1], "the first does something");
+    drop(busy);
+    seats.push(table.admit(here).unwrap());
+    assert_eq!(ended(&seats), [1, 2], "the first has rested only since then");
+    seats.push(table.admit(here).unwrap());
+    assert_eq!(ended(&seats), [0, 1, 2], "longer than the one that came after");
+}

@@ -460,18 +460,10 @@ impl LeadState<'_> {
     }
 
     fn decide(&mut self, call: BrainCall, round: &mut Round) {
-        let BrainCall { request, attach, reply, span } = call;
+        let BrainCall { request, attach, payload, reply, span } = call;
         let _decides = trace::decide(&span).entered();
         self.shared.stats.requests.fetch_add(1, Ordering::Relaxed);
         let before = self.engine.seq();
-        let payload = attach.payload.as_ref().map(serde_json::to_vec).transpose();
-        let payload = match payload {
-            Ok(payload) => payload,
-            Err(e) => {
-                round.replies.push((reply, Err(BrainError::Unavailable(e.to_string()))));
-                return;
-            }
-        };
         let bytes = payload.as_ref().map_or(0, |p| attach.bytes.max(p.len() as u64));
         let result = self.engine.handle_with_payload(&request, bytes);
         let seq = self.engine.seq();

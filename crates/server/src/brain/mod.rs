@@ -125,6 +125,8 @@ pub enum BrainError {
 pub(crate) struct BrainCall {
     request: Request,
     attach: Attach,
+    /// What a submitted job runs, as it is stored.
+    payload: Option<Vec<u8>>,
     reply: oneshot::Sender<Result<Committed, BrainError>>,
     /// Whoever waits for it.
     span: tracing::Span,
@@ -248,10 +250,17 @@ impl Brain {
     ///
     /// # Errors
     /// A refusal, or that the server cannot decide now.
-    pub async fn call(&self, request: Request, attach: Attach) -> Result<Committed, BrainError> {
+    pub async fn call(
+        &self,
+        request: Request,
+        mut attach: Attach,
+    ) -> Result<Committed, BrainError> {
+        // Written here: the engine's thread is everybody's.
+        let payload = attach.payload.take().map(|run| serde_json::to_vec(&run)).transpose();
+        let payload = payload.map_err(|e| BrainError::Unavailable(e.to_string()))?;
         let (reply, answer) = oneshot::channel();
         let span = tracing::Span::current();
-        match self.shared.calls.try_send(BrainCall { request, attach, reply, span }) {
+        match self.shared.calls.try_send(BrainCall { request, attach, payload, reply, span }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 return Err(BrainError::Unavailable(

@@ -47,6 +47,6 @@ fn submit_step(
     let (actor, at) = (Actor::system(), clock());
     let request = Request { actor, at, key: None, if_version: None, command };
     let span = tracing::Span::none();
-    let call = BrainCall { request, attach: Attach::default(), reply, span };
+    let call = BrainCall { request, attach: Attach::default(), payload: None, reply, span };
     shared.calls.try_send(call).ok().map(|()| answer)
 }

@@ -296,8 +296,8 @@ impl TestSite {
 
     /// The server is gone and another begins with what is in the log.
     pub(crate) fn restart(&mut self, whole: bool) {
-        let text = |r: &Record| serde_json::to_string(r).expect("a record as text");
-        let back = |t: String| serde_json::from_str::<Record>(&t).expect("a record from text");
+        let text = |r: &Record| r.to_json().expect("a record as text");
+        let back = |t: Vec<u8>| muster_records::read(&t).expect("a record from text");
         let (from, mut state) = if whole {
             (0, State::default())
         } else {
