@@ -5163,14 +5163,20 @@ export interface components {
         LimitRow: {
             /**
              * Format: int64
-             * @description May borrow; null for any number.
+             * @description May borrow; null for any number. A root, which has nobody to borrow from, may borrow 0.
              */
             borrow_milli?: number | null;
             /**
              * Format: int64
-             * @description Of it, beyond nominal.
+             * @description Of it, beyond what it and the quotas below it own.
              */
             borrowed_milli: number;
+            /**
+             * Format: int64
+             * @description May be allocated to its own projects now beyond what is, borrowed GPUs included; what quotas
+             *     below it do not lend is not counted.
+             */
+            left_milli: number;
             /**
              * Format: int64
              * @description May lend; null for all.
@@ -5181,6 +5187,11 @@ export interface components {
              * @description May always have.
              */
             nominal_milli: number;
+            /**
+             * Format: int64
+             * @description The same with what the quotas below it may always have.
+             */
+            owned_milli: number;
             /** @description Which SKU; null for all. */
             sku?: string | null;
             tier?: components["schemas"]["Tier"] | null;

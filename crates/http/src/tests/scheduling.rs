@@ -532,6 +532,10 @@ async fn every_answer_gives_one_reason_where_a_quota_leaves_too_little() {
     let second = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
     let why = one_reason(&s, &second, &spec(2)).await;
     assert_eq!(why, "quota a leaves 0 of the 2 GPUs it asks for: 4 owned, 4 used");
+    let quotas = s.get(&s.user, "/v1/quotas").await.json();
+    let limit = &quotas["report"]["quotas"][0]["limits"][0];
+    assert_eq!((&limit["used_milli"], &limit["left_milli"]), (&json!(4000), &json!(0)), "{limit}");
+    assert_eq!(limit["borrow_milli"], 0, "a tree of one node has nobody to borrow from");
 }
 
 #[tokio::test(flavor = "multi_thread")]
