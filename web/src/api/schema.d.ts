@@ -2306,6 +2306,11 @@ export interface components {
             checkpoints: number;
             /** @description When the wait before it began. */
             from: components["schemas"]["Timestamp"];
+            /**
+             * Format: double
+             * @description Productive GPU time of all that was allocated to it (0 to 1).
+             */
+            goodput?: number | null;
             /** @description The same in GPU-seconds. */
             gpu_seconds: components["schemas"]["GpuParts"];
             /**
