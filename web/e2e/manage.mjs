@@ -160,12 +160,15 @@ export async function walkManage({ chromium, check, must, until }) {
     await p.getByRole('alert').filter({ hasText: 'Give it a name' }).first().waitFor();
     await field('Name').fill('walk-quiet');
     await field('Why').fill('practice');
+    await field('Topic').selectOption('drift');
     await field('Kind').fill('walk-*');
     await field('Or another length').fill('45m');
     await p.getByRole('button', { name: 'Silence', exact: true }).click();
     await p.getByText('walk-quiet is set for 45m').waitFor();
     const { items } = await call('GET', '/v1/silences');
-    must(items.find((s) => s.name === 'walk-quiet')?.length === '45m', JSON.stringify(items));
+    const made = items.find((s) => s.name === 'walk-quiet');
+    must(made?.length === '45m' && made.match.topic === 'drift', JSON.stringify(items));
+    await p.getByText('topic drift (a version or setting that differs), kind walk-*').waitFor();
     await p.getByRole('button', { name: 'End walk-quiet' }).click();
     await dialog.getByRole('button', { name: 'End the silence' }).click();
     await p.getByText('walk-quiet is over').waitFor();
