@@ -103,6 +103,12 @@ export async function walkManage({ chromium, check, must, until }) {
       quotas.tree.some((q) => q.name === 'walk-lab' && q.gpus[0].nominal === 8),
       JSON.stringify(quotas),
     );
+    // Owned, used, borrowed, and what is left of a root that nobody uses: it borrows nothing.
+    const table = p.getByRole('region', { name: 'Quotas', exact: true });
+    const cells = table.getByRole('row', { name: /^walk-lab/ }).locator('td');
+    await cells.first().waitFor();
+    const shown = await cells.allTextContents();
+    must([3, 4, 6, 7].map((i) => shown[i]).join() === '8,0,0,8', shown.join(' | '));
     await call('PUT', '/v1/quotas', { quotas: before.quotas });
   });
 
