@@ -104,6 +104,12 @@ export async function walkJobOutput({ chromium, check, must, until }) {
     await table.getByRole('link', { name: `${id}.2 prints` }).waitFor();
     const started = table.getByRole('row', { name: /^started/ });
     must((await started.getAttribute('class')) === 'differs', 'both began at one time');
+    const goodput = table.getByRole('row', { name: /^goodput/ });
+    await until('the goodput of both attempts is there', async () =>
+      /^goodput\s+[\d.]+ %\s+[\d.]+ %$/.test((await goodput.innerText()).trim()),
+    );
+    const step = await table.getByRole('row', { name: /^newest step/ }).innerText();
+    must(step.includes('none reported'), `of work without steps: ${step}`);
     must((await p.locator('.spec-diff').count()) === 0, 'one job has two specs');
   });
 

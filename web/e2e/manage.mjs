@@ -103,6 +103,12 @@ export async function walkManage({ chromium, check, must, until }) {
       quotas.tree.some((q) => q.name === 'walk-lab' && q.gpus[0].nominal === 8),
       JSON.stringify(quotas),
     );
+    // Owned, used, borrowed, and what is left of a root that nobody uses: it borrows nothing.
+    const table = p.getByRole('region', { name: 'Quotas', exact: true });
+    const cells = table.getByRole('row', { name: /^walk-lab/ }).locator('td');
+    await cells.first().waitFor();
+    const shown = await cells.allTextContents();
+    must([3, 4, 6, 7].map((i) => shown[i]).join() === '8,0,0,8', shown.join(' | '));
     await call('PUT', '/v1/quotas', { quotas: before.quotas });
   });
 
@@ -160,12 +166,15 @@ export async function walkManage({ chromium, check, must, until }) {
     await p.getByRole('alert').filter({ hasText: 'Give it a name' }).first().waitFor();
     await field('Name').fill('walk-quiet');
     await field('Why').fill('practice');
+    await field('Topic').selectOption('drift');
     await field('Kind').fill('walk-*');
     await field('Or another length').fill('45m');
     await p.getByRole('button', { name: 'Silence', exact: true }).click();
     await p.getByText('walk-quiet is set for 45m').waitFor();
     const { items } = await call('GET', '/v1/silences');
-    must(items.find((s) => s.name === 'walk-quiet')?.length === '45m', JSON.stringify(items));
+    const made = items.find((s) => s.name === 'walk-quiet');
+    must(made?.length === '45m' && made.match.topic === 'drift', JSON.stringify(items));
+    await p.getByText('topic drift (a version or setting that differs), kind walk-*').waitFor();
     await p.getByRole('button', { name: 'End walk-quiet' }).click();
     await dialog.getByRole('button', { name: 'End the silence' }).click();
     await p.getByText('walk-quiet is over').waitFor();

@@ -96,6 +96,7 @@ async function things(id, until) {
     ['/bulk', 'Cordon', 'operates'],
     ['/silences', 'New silence', 'operates'],
     ['/whatif', 'Simulate', 'operates'],
+    ['/simulator', 'Run', 'operates'],
     ['/quotas', 'Edit quotas', 'administers'],
     ['/routing', 'Edit', 'administers'],
     ['/policy', 'Edit', 'administers'],

@@ -196,6 +196,25 @@ await check('reports of the twin are read in the browser, compared, and others r
   await p.getByText('+10.0 %, better').waitFor();
 });
 
+await check('a scenario of the library is run with two seeds, and compared', async () => {
+  await p.goto(`${base}/simulator`);
+  const run = p.getByRole('button', { name: 'Run', exact: true });
+  await run.click();
+  await p.getByRole('alert').filter({ hasText: 'Choose a scenario' }).waitFor();
+  await p.getByLabel('Scenario', { exact: true }).selectOption('quota-war');
+  await p.getByLabel('How much of it').fill('30d');
+  await run.click();
+  await p.getByRole('alert').filter({ hasText: 'give 1h to' }).waitFor();
+  await p.getByLabel('How much of it').fill('1h');
+  await run.click();
+  await p.getByRole('heading', { name: 'Results' }).waitFor();
+  await p.getByLabel('Seed', { exact: true }).fill('2');
+  await run.click();
+  const column = (seed) => p.getByRole('columnheader', { name: `quota-war, 1h, seed ${seed}` }).first();
+  await column(2).waitFor();
+  await column(1).waitFor();
+});
+
 await check('a job is submitted by the form, which says before and after why it waits', async () => {
   // More than are free: some hold work, and one is out of service.
   const all = (await call('GET', '/v1/nodes')).items.filter((n) => n.sku !== 'cpu').length;

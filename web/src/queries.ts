@@ -205,6 +205,10 @@ export const report = (id: string) =>
     queryFn: async () => must(await api.GET('/v1/jobs/{id}/report', { params: { path: { id } } })),
   });
 
+/** The scenarios that the server can simulate; they come with it. */
+export const scenarios = () =>
+  queryOptions({ queryKey: ['scenarios'], queryFn: async () => must(await api.GET('/v1/scenarios')) });
+
 /** What matches a text, among what this token may read. */
 export const search = (q: string) =>
   queryOptions({

@@ -12,6 +12,7 @@ use data::{GPUS, METRICS, value};
 use muster_history::{Limits, SeriesId, SeriesQuery, Store};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use theirs::{Peer, RangeQuery, Rows};
 use xtask::proc::TempDir;
 
 const STEP: i64 = 10_000;
@@ -22,6 +23,8 @@ const DAY: i64 = 24 * HOUR;
 const CHUNK: u32 = 64;
 /// How often each answer is asked for.
 const ASKED: usize = 5;
+/// Points of an answer, at most.
+const POINTS: usize = 600;
 
 /// Processor time of this thread.
 fn cpu() -> Duration {
@@ -112,15 +115,21 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     let scratch = TempDir::in_dir(&options.scratch(), "history")?;
     if options.measures("ours") {
         ingest(options, &scratch, &mut report)?;
-        quarter(options, &scratch, &mut report)?;
-        day(options, &scratch, &mut report)?;
     }
+    quarter(options, &scratch, &mut report)?;
+    day(options, &scratch, &mut report)?;
     same_data(options, &scratch, &mut report)?;
     report.note(
         "Targets: 100,000 GPUs with 20 metrics every 10 s in less than one core. Answers are read from files \
          that the system has in memory. Made-up data: bytes of real GPUs differ.",
     );
     Ok(report)
+}
+
+/// Midnight so many days ago: the peer takes nothing that is older than what it keeps.
+fn days_ago(days: u64) -> Result<i64> {
+    let today = jiff::Timestamp::now().as_millisecond() / DAY;
+    Ok((today - i64::try_from(days)?) * DAY)
 }
 
 /// An hour of the largest site.
@@ -158,43 +167,84 @@ fn ingest(options: &Options, scratch: &TempDir, report: &mut Report) -> Result<(
 /// One node over 90 days.
 fn quarter(options: &Options, scratch: &TempDir, report: &mut Report) -> Result<()> {
     let days: u64 = if options.quick { 9 } else { 90 };
-    let mut store = Store::open(&scratch.sub("quarter")?, limits(MINUTE))?;
-    let ids = series(&mut store, 8)?;
-    let start = 20_000 * DAY;
-    fill(&mut store, &ids, start, MINUTE, days * 1440)?;
+    let start = days_ago(days)?;
     let end = start + i64::try_from(days)? * DAY;
-    let points = median_ms(|| {
-        let points = store.query(&ids[3], start, end, 600);
-        anyhow::ensure!(points.damaged_blocks == 0 && points.lines.len() == ids[3].len());
-        Ok(())
-    })?;
-    report.ours(&format!("node_{days}_days_160_series"), "ms", points);
-    let one = median_ms(|| {
-        anyhow::ensure!(store.query(&ids[3][..1], start, end, 600).lines.len() == 1);
-        Ok(())
-    })?;
-    report.ours(&format!("node_{days}_days_1_series"), "ms", one);
+    let rows = Rows { nodes: 8, start, step: MINUTE, steps: days * 1440 };
+    let all = format!("node_{days}_days_160_series");
+    let one = format!("node_{days}_days_1_series");
+    if options.measures("ours") {
+        let mut store = Store::open(&scratch.sub("quarter")?, limits(MINUTE))?;
+        let ids = series(&mut store, rows.nodes)?;
+        fill(&mut store, &ids, start, MINUTE, rows.steps)?;
+        let taken = median_ms(|| {
+            let points = store.query(&ids[3], start, end, POINTS);
+            anyhow::ensure!(points.damaged_blocks == 0 && points.lines.len() == ids[3].len());
+            Ok(())
+        })?;
+        report.ours(&all, "ms", taken);
+        let taken = median_ms(|| {
+            anyhow::ensure!(store.query(&ids[3][..1], start, end, POINTS).lines.len() == 1);
+            Ok(())
+        })?;
+        report.ours(&one, "ms", taken);
+    }
+    if options.measures("theirs")
+        && let Some(mut peer) = Peer::start(options, scratch, "quarter")?
+    {
+        peer.import(rows)?;
+        let step = (end - start) / i64::try_from(POINTS)?;
+        let node = METRICS.len() * GPUS as usize;
+        for (name, of, series) in
+            [(&all, "node=\"n3\"", node), (&one, "__name__=\"util\",node=\"n3\",gpu=\"0\"", 1)]
+        {
+            let window = step / 1000;
+            let query = format!("avg_over_time({{{of}}}[{window}s]) keep_metric_names");
+            let asked = RangeQuery { query: &query, from: start, to: end, step, series };
+            report.theirs(name, "ms", theirs::NAME, peer.ask(&asked)?, false);
+        }
+    }
     Ok(())
 }
 
 /// One metric of 2,048 GPUs over a day, put together.
 fn day(options: &Options, scratch: &TempDir, report: &mut Report) -> Result<()> {
     let (nodes, hours): (u32, i64) = if options.quick { (32, 6) } else { (256, 24) };
-    let mut store = Store::open(&scratch.sub("day")?, limits(STEP))?;
-    let ids = series(&mut store, nodes)?;
-    let start = 20_000 * DAY;
-    fill(&mut store, &ids, start, STEP, u64::try_from(hours * 360)?)?;
-    let wants: Vec<SeriesQuery> = ids
-        .iter()
-        .flat_map(|row| row.iter().step_by(METRICS.len()))
-        .map(|id| SeriesQuery::whole(*id, 0))
-        .collect();
-    let taken = median_ms(|| {
-        let points = store.plan(wants.clone(), start, start + hours * HOUR, 600, u64::MAX).read();
-        anyhow::ensure!(points.damaged_blocks == 0 && points.lines.len() == 1);
-        Ok(())
-    })?;
-    report.ours(&format!("gpus_{}_{hours}_hours", nodes * GPUS), "ms", taken);
+    let start = days_ago(2)?;
+    let end = start + hours * HOUR;
+    let rows = Rows { nodes, start, step: STEP, steps: u64::try_from(hours * 360)? };
+    let name = format!("gpus_{}_{hours}_hours", nodes * GPUS);
+    let disk = "disk_bytes_gpu_day";
+    // Of a whole day, also where less of it was filled.
+    let of_day = |bytes: u64| bytes as f64 / f64::from(nodes * GPUS) * 24.0 / hours as f64;
+    if options.measures("ours") {
+        let dir = scratch.sub("day")?;
+        let mut store = Store::open(&dir, limits(STEP))?;
+        let ids = series(&mut store, nodes)?;
+        fill(&mut store, &ids, start, STEP, rows.steps)?;
+        let wants: Vec<SeriesQuery> = ids
+            .iter()
+            .flat_map(|row| row.iter().step_by(METRICS.len()))
+            .map(|id| SeriesQuery::whole(*id, 0))
+            .collect();
+        let taken = median_ms(|| {
+            let points = store.plan(wants.clone(), start, end, POINTS, u64::MAX).read();
+            anyhow::ensure!(points.damaged_blocks == 0 && points.lines.len() == 1);
+            Ok(())
+        })?;
+        report.ours(&name, "ms", taken);
+        store.flush(end)?;
+        report.ours(disk, "bytes", of_day(size(&dir)?));
+    }
+    if options.measures("theirs")
+        && let Some(mut peer) = Peer::start(options, scratch, "day")?
+    {
+        let cost = peer.import(rows)?;
+        report.theirs(disk, "bytes", theirs::NAME, of_day(cost.bytes), false);
+        let step = (end - start) / i64::try_from(POINTS)?;
+        let query = format!("avg(avg_over_time(util[{}s]))", step / 1000);
+        let asked = RangeQuery { query: &query, from: start, to: end, step, series: 1 };
+        report.theirs(&name, "ms", theirs::NAME, peer.ask(&asked)?, false);
+    }
     Ok(())
 }
 
@@ -224,17 +274,27 @@ fn same_data(options: &Options, scratch: &TempDir, report: &mut Report) -> Resul
         report.ours("same_data_node_1_hour", "ms", taken);
     }
     if options.measures("theirs") {
-        match theirs::measure(options, scratch, nodes, start, steps)? {
-            Some(t) => {
-                let name = "VictoriaMetrics";
-                let cpu = t.cpu.as_secs_f64() / samples * 1e6;
-                report.theirs("same_data_cpu", "s/million samples", name, cpu, false);
-                let bytes = t.bytes as f64 / samples;
-                report.theirs("same_data_bytes", "bytes/sample", name, bytes, false);
-                report.theirs("same_data_node_1_hour", "ms", name, t.query_ms, false);
+        match Peer::start(options, scratch, "same")? {
+            Some(mut peer) => {
+                let cost = peer.import(Rows { nodes, start, step: STEP, steps })?;
+                let cpu = cost.cpu.as_secs_f64() / samples * 1e6;
+                report.theirs("same_data_cpu", "s/million samples", theirs::NAME, cpu, false);
+                let bytes = cost.bytes as f64 / samples;
+                report.theirs("same_data_bytes", "bytes/sample", theirs::NAME, bytes, false);
+                let asked = RangeQuery {
+                    query: "{node=\"n3\"}",
+                    from: start,
+                    to: start + HOUR,
+                    step: STEP,
+                    series: METRICS.len() * GPUS as usize,
+                };
+                let taken = peer.ask(&asked)?;
+                report.theirs("same_data_node_1_hour", "ms", theirs::NAME, taken, false);
                 report.note(
                     "Ours has two tiers in its bytes and no HTTP in its times; VictoriaMetrics has one tier, \
-                     and its processor time includes reading JSON over HTTP.",
+                     and its processor time includes reading JSON over HTTP. Ours answers with the mean, the \
+                     least and the greatest value of each point, VictoriaMetrics with the mean, without its cache \
+                     of answers.",
                 );
             }
             None => report.note("VictoriaMetrics: not installed (--install installs it)."),

@@ -1,7 +1,7 @@
 //! VictoriaMetrics with the same data: Debian's package `victoria-metrics`.
 
 use super::data::{GPUS, METRICS, value};
-use super::{HOUR, STEP, size};
+use super::{STEP, size};
 use crate::Options;
 use crate::http::{Client, Target};
 use crate::load::runtime;
@@ -9,97 +9,217 @@ use crate::stats::{cpu_time, percentile};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use hyper::Method;
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 use xtask::proc::{Daemon, TempDir, free_port, which};
 
+/// Its name in results.
+pub(super) const NAME: &str = "VictoriaMetrics";
 const PROGRAM: &str = "victoria-metrics";
+/// So long its merges may take.
+const MERGES: u32 = 300;
 
-/// What it took.
-pub(super) struct PrometheusCost {
-    pub(super) cpu: Duration,
-    pub(super) bytes: u64,
-    pub(super) query_ms: f64,
+/// What is imported: all metrics of the GPUs of so many nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rows {
+    pub(super) nodes: u32,
+    /// The first sample, in milliseconds.
+    pub(super) start: i64,
+    /// From one sample to the next, in milliseconds.
+    pub(super) step: i64,
+    pub(super) steps: u64,
 }
 
-/// The rows of a node as it imports them: one line for each series.
-fn lines(node: u32, start: i64, steps: u64) -> String {
-    let mut out = String::new();
-    for gpu in 0..GPUS {
+/// What the import took.
+pub(super) struct PeerCost {
+    pub(super) cpu: Duration,
+    pub(super) bytes: u64,
+}
+
+/// A question about a range of time, answered in so many points.
+pub(super) struct RangeQuery<'a> {
+    pub(super) query: &'a str,
+    /// In milliseconds.
+    pub(super) from: i64,
+    pub(super) to: i64,
+    /// From one point to the next, in milliseconds.
+    pub(super) step: i64,
+    /// So many series the answer has.
+    pub(super) series: usize,
+}
+
+/// One that runs.
+pub(super) struct Peer {
+    daemon: Daemon,
+    client: Client,
+    data: PathBuf,
+    runtime: Runtime,
+}
+
+impl Rows {
+    /// Those of a GPU as they are imported: one line for each series.
+    fn lines(&self, node: u32, gpu: u32) -> Result<String> {
+        let of_10_s = u64::try_from(self.step / STEP)?;
+        let number = u64::from(node) * u64::from(GPUS) + u64::from(gpu);
+        let mut out = String::new();
         for (m, metric) in METRICS.iter().enumerate() {
-            let _ = write!(
+            write!(
                 out,
                 "{{\"metric\":{{\"__name__\":\"{metric}\",\"node\":\"n{node}\",\"gpu\":\"{gpu}\"}},\"values\":["
-            );
-            let number = u64::from(node) * u64::from(GPUS) + u64::from(gpu);
-            for n in 0..steps {
+            )?;
+            for n in 0..self.steps {
                 let comma = if n == 0 { "" } else { "," };
-                let _ = write!(out, "{comma}{}", value(number, m, n));
+                write!(out, "{comma}{}", value(number, m, n * of_10_s))?;
             }
             out.push_str("],\"timestamps\":[");
-            for n in 0..steps {
+            for n in 0..self.steps {
                 let comma = if n == 0 { "" } else { "," };
-                let at = start + STEP * i64::try_from(n).unwrap_or(0);
-                let _ = write!(out, "{comma}{at}");
+                write!(out, "{comma}{}", self.start + self.step * i64::try_from(n)?)?;
             }
             out.push_str("]}\n");
+        }
+        Ok(out)
+    }
+}
+
+impl Peer {
+    /// Starts one with nothing in it; none where it is not installed.
+    pub(super) fn start(options: &Options, scratch: &TempDir, what: &str) -> Result<Option<Peer>> {
+        if which(PROGRAM).is_none() && options.install {
+            xtask::install::apt(&[PROGRAM])?;
+        }
+        let Some(program) = which(PROGRAM) else { return Ok(None) };
+        let (dir, port) = (scratch.sub(&format!("theirs-{what}"))?, free_port()?);
+        let data = dir.join("data");
+        let mut command = Command::new(program);
+        command
+            .arg(format!("-storageDataPath={}", data.display()))
+            .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
+            .arg("-retentionPeriod=100d")
+            .current_dir(&dir);
+        let mut daemon = Daemon::spawn(PROGRAM, command, &dir.join("log"))?;
+        daemon.wait_ready(Duration::from_secs(30), |_| {
+            TcpStream::connect(("127.0.0.1", port)).ok()
+        })?;
+        let client = Client::new(Target::new(port, &[])?);
+        Ok(Some(Peer { daemon, client, data, runtime: runtime()? }))
+    }
+
+    fn cpu(&self) -> Result<Duration> {
+        cpu_time(self.daemon.pid().as_raw_nonzero().get())
+    }
+
+    fn call(&mut self, method: &Method, path: &str, body: Bytes) -> Result<Bytes> {
+        let (status, said) = self.runtime.block_on(self.client.call(method, path, body))?;
+        ensure!(status < 300, "{path}: {status}: {}", String::from_utf8_lossy(&said));
+        Ok(said)
+    }
+
+    /// Imports rows, and waits until it has merged them.
+    pub(super) fn import(&mut self, rows: Rows) -> Result<PeerCost> {
+        let before = self.cpu()?;
+        for node in 0..rows.nodes {
+            for gpu in 0..GPUS {
+                let body = Bytes::from(rows.lines(node, gpu)?);
+                self.call(&Method::POST, "/api/v1/import", body)?;
+            }
+        }
+        for path in ["/internal/force_flush", "/internal/force_merge"] {
+            self.call(&Method::GET, path, Bytes::new())?;
+        }
+        // It merges in the background.
+        std::thread::sleep(Duration::from_secs(4));
+        for _ in 0..MERGES {
+            let used = self.cpu()?;
+            std::thread::sleep(Duration::from_secs(1));
+            if self.cpu()?.saturating_sub(used) < Duration::from_millis(50) {
+                break;
+            }
+        }
+        let cpu = self.cpu()?.saturating_sub(before);
+        Ok(PeerCost { cpu, bytes: size(&self.data)? })
+    }
+
+    /// The median time of an answer, in milliseconds.
+    pub(super) fn ask(&mut self, asked: &RangeQuery<'_>) -> Result<f64> {
+        let path = asked.path();
+        let mut all = Vec::new();
+        for _ in 0..super::ASKED {
+            let began = Instant::now();
+            let said = self.call(&Method::GET, &path, Bytes::new())?;
+            all.push(began.elapsed().as_secs_f64() * 1000.0);
+            let answer: Value = serde_json::from_slice(&said).context("its answer is no JSON")?;
+            let series = answer["data"]["result"].as_array().map_or(0, Vec::len);
+            ensure!(series == asked.series, "{series} series, not {}: {path}", asked.series);
+        }
+        percentile(&mut all, 50.0).context("nothing was asked")
+    }
+}
+
+impl RangeQuery<'_> {
+    /// Without its cache of answers: each one is computed.
+    fn path(&self) -> String {
+        let query = encoded(self.query);
+        let seconds = |ms: i64| ms / 1000;
+        format!(
+            "/api/v1/query_range?query={query}&start={}&end={}&step={}s&nocache=1",
+            seconds(self.from),
+            seconds(self.to),
+            seconds(self.step)
+        )
+    }
+}
+
+/// A text as it may be in a path.
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || byte == b'_' {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out
 }
 
-/// Imports and asks; none where it is not installed.
-pub(super) fn measure(
-    options: &Options,
-    scratch: &TempDir,
-    nodes: u32,
-    start: i64,
-    steps: u64,
-) -> Result<Option<PrometheusCost>> {
-    if which(PROGRAM).is_none() && options.install {
-        xtask::install::apt(&[PROGRAM])?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_written_as_a_path_has_it() {
+        let asked = RangeQuery {
+            query: "avg(util{node=\"n3\"}[144s])",
+            from: 3_600_000,
+            to: 7_200_000,
+            step: 144_000,
+            series: 1,
+        };
+        let query = "avg%28util%7Bnode%3D%22n3%22%7D%5B144s%5D%29";
+        let rest = "&start=3600&end=7200&step=144s&nocache=1";
+        assert_eq!(asked.path(), format!("/api/v1/query_range?query={query}{rest}"));
     }
-    let Some(program) = which(PROGRAM) else { return Ok(None) };
-    let (dir, port) = (scratch.sub("theirs")?, free_port()?);
-    let mut command = Command::new(program);
-    command
-        .arg(format!("-storageDataPath={}", dir.join("data").display()))
-        .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
-        .arg("-retentionPeriod=100d")
-        .current_dir(&dir);
-    let mut daemon = Daemon::spawn(PROGRAM, command, &dir.join("log"))?;
-    daemon.wait_ready(Duration::from_secs(30), |_| TcpStream::connect(("127.0.0.1", port)).ok())?;
-    let pid = daemon.pid().as_raw_nonzero().get();
-    let before = cpu_time(pid)?;
-    let (cpu, bytes, query_ms) = runtime()?.block_on(async {
-        let mut client = Client::new(Target::new(port, &[])?);
-        for node in 0..nodes {
-            let body = Bytes::from(lines(node, start, steps));
-            let (status, said) = client.call(&Method::POST, "/api/v1/import", body).await?;
-            ensure!(status < 300, "it does not import: {}", String::from_utf8_lossy(&said));
-        }
-        let none = Bytes::new;
-        client.call(&Method::GET, "/internal/force_flush", none()).await?;
-        client.call(&Method::GET, "/internal/force_merge", none()).await?;
-        // It merges in the background.
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        let cpu = cpu_time(pid)?.saturating_sub(before);
-        let bytes = size(&dir.join("data"))?;
-        let (from, to) = (start / 1000, (start + HOUR) / 1000);
-        let path = format!(
-            "/api/v1/query_range?query=%7Bnode%3D%22n3%22%7D&start={from}&end={to}&step=10s&nocache=1"
+
+    #[test]
+    fn rows_are_imported_with_the_values_and_times_that_ours_gets() {
+        let rows = Rows { nodes: 1, start: 60_000, step: 6 * STEP, steps: 2 };
+        let text = rows.lines(3, 5).unwrap();
+        assert_eq!(text.lines().count(), METRICS.len());
+        let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        assert_eq!(first["metric"]["__name__"], METRICS[0]);
+        assert_eq!(
+            (&first["metric"]["node"], &first["metric"]["gpu"]),
+            (&"n3".into(), &"5".into())
         );
-        let mut all = Vec::new();
-        for _ in 0..super::ASKED {
-            let began = Instant::now();
-            let (status, said) = client.call(&Method::GET, &path, none()).await?;
-            ensure!(status == 200 && said.len() > 10_000, "{}", String::from_utf8_lossy(&said));
-            all.push(began.elapsed().as_secs_f64() * 1000.0);
-        }
-        let query_ms = percentile(&mut all, 50.0).context("nothing was asked")?;
-        anyhow::Ok((cpu, bytes, query_ms))
-    })?;
-    Ok(Some(PrometheusCost { cpu, bytes, query_ms }))
+        assert_eq!(first["timestamps"], serde_json::json!([60_000, 120_000]));
+        let of = |n: u64| f64::from(value(29, 0, n));
+        let values: Vec<f64> = serde_json::from_value(first["values"].clone()).unwrap();
+        assert_eq!(values, [of(0), of(6)]);
+    }
 }

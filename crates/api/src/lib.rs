@@ -37,6 +37,7 @@ pub mod reservation;
 pub mod runbook;
 #[cfg(feature = "samples")]
 pub mod samples;
+pub mod scenario;
 pub mod search;
 pub mod server;
 pub mod slo;
@@ -112,6 +113,7 @@ pub use runbook::{
     RunbookList, RunbookRun, RunbookRunList, RunbookStep, RunbookStepDone, SetRunbook,
     StartRunbook,
 };
+pub use scenario::{RunScenario, Scenario, ScenarioList, ScenarioRun};
 pub use search::{
     OutputHit, OutputHitList, OutputSearchQuery, SearchHit, SearchHitList, SearchKind, SearchQuery,
 };

@@ -173,6 +173,9 @@ pub struct AttemptReport {
     pub time_ms: TimeParts,
     /// The same in GPU-seconds.
     pub gpu_seconds: GpuParts,
+    /// Productive GPU time of all that was allocated to it (0 to 1).
+    #[serde(default)]
+    pub goodput: Option<f64>,
     /// What its end is attributed to.
     pub verdict: Option<Verdict>,
     /// The same for people: the attribution, or `user` where the job's own user cancelled it.

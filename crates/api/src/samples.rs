@@ -219,6 +219,7 @@ fn attempt(no: u32, time_ms: TimeParts, verdict: Option<Verdict>) -> AttemptRepo
         gpus: 16.0,
         time_ms,
         gpu_seconds: GpuParts::default(),
+        goodput: None,
         verdict,
         attributed_to: verdict.map(|v| v.word().to_owned()),
         reason: verdict.map(|_| "node hgx-0003 was lost while it was very busy indeed".into()),

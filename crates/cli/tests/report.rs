@@ -69,6 +69,8 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
     let (silence, recover) = (silence_before_loss(&c, &node), r["recover_ms"].as_u64().unwrap());
     assert!((recover + 1) * n >= silence, "{silence} ms of silence: {r:#}");
     assert_eq!(r["ended_by"]["success"], 1, "{r:#}");
+    let each = r["attempts"].as_array().unwrap();
+    assert!(each.iter().all(|a| a["goodput"].as_f64().is_some_and(|g| g <= 1.0)), "{r:#}");
     assert!(r["ettr"].as_f64() <= r["goodput"].as_f64(), "{r:#}");
     assert_eq!(r["steps"]["stages"][0]["name"], "read", "{r:#}");
 

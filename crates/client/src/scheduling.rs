@@ -3,7 +3,8 @@
 use crate::{Client, ClientError};
 use muster_api::{
     DefragReport, Job, Kind, MarkRequest, Node, Policy, Quotas, Reservation, ReservationList,
-    SetPolicy, SetQuotas, SetReservation, UpdateJob, WhatIf, WhatIfAnswer,
+    RunScenario, ScenarioList, ScenarioRun, SetPolicy, SetQuotas, SetReservation, UpdateJob,
+    WhatIf, WhatIfAnswer,
 };
 use muster_model::policy::SitePolicy;
 use reqwest::Method;
@@ -104,6 +105,20 @@ impl Client {
     /// What a change would do, simulated by the server.
     pub async fn whatif(&self, body: &WhatIf) -> Result<WhatIfAnswer, ClientError> {
         self.json(self.post(&["v1", "whatif"]).body(body)?).await
+    }
+
+    /// The scenarios that the server can simulate.
+    pub async fn scenarios(&self) -> Result<ScenarioList, ClientError> {
+        self.json(self.get(&["v1", "scenarios"])).await
+    }
+
+    /// What a scenario comes to, simulated by the server.
+    pub async fn run_scenario(
+        &self,
+        name: &str,
+        body: &RunScenario,
+    ) -> Result<ScenarioRun, ClientError> {
+        self.json(self.post(&["v1", "scenarios", name, "run"]).body(body)?).await
     }
 
     /// Changes a waiting job, or every task of an array by its plain number.

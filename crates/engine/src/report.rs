@@ -6,6 +6,7 @@ use muster_model::ids::JobId;
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::quota::{AccountRow, LimitRow, Quota, QuotaReport, QuotaRow};
 use muster_model::units::Time;
+use muster_scheduler::quota::KindUsage;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,15 +74,20 @@ impl State {
             let usage = used.had_by(&mine);
             let ledger = self.index.cluster.ledger.usage(&q.name);
             let limits = q.gpus.iter().map(|l| {
-                let now = ledger.iter().find(|(k, ..)| k.sku == l.sku && k.tier == l.tier);
+                let same = |u: &&KindUsage| u.kind.sku == l.sku && u.kind.tier == l.tier;
+                let now = ledger.iter().find(same);
+                let nominal_milli = u64::from(l.nominal) * 1000;
+                let borrow = l.borrow.map(|b| u64::from(b) * 1000);
                 LimitRow {
                     sku: l.sku.clone(),
                     tier: l.tier,
-                    nominal_milli: u64::from(l.nominal) * 1000,
-                    borrow_milli: l.borrow.map(|b| u64::from(b) * 1000),
+                    nominal_milli,
+                    owned_milli: now.map_or(nominal_milli, |u| u.owned),
+                    borrow_milli: if now.is_some_and(|u| !u.may_borrow) { Some(0) } else { borrow },
                     lend_milli: l.lend.map(|b| u64::from(b) * 1000),
-                    used_milli: now.map_or(0, |(_, u, _)| *u),
-                    borrowed_milli: now.map_or(0, |(_, _, b)| *b),
+                    used_milli: now.map_or(0, |u| u.used),
+                    borrowed_milli: now.map_or(0, |u| u.borrowed),
+                    left_milli: now.map_or(0, |u| u.left),
                 }
             });
             out.push(QuotaRow {

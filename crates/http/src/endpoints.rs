@@ -3,8 +3,8 @@
 use super::App;
 use super::{
     admin, brand, causes, console, events, fabric, faults, fleet, health, jobs, logs, mig, nodes,
-    period, policy, power, report, reservations, runbooks, search, session, site, slo, telemetry,
-    whatif,
+    period, policy, power, report, reservations, runbooks, scenarios, search, session, site, slo,
+    telemetry, whatif,
 };
 
 /// Hands the table to a macro: the router is made from it, and so is the description.
@@ -116,6 +116,8 @@ macro_rules! endpoints {
             delete "/v1/reservations/{name}" => reservations::delete,
             get "/v1/defrag" => reservations::defrag,
             post "/v1/whatif" => whatif::ask,
+            get "/v1/scenarios" => scenarios::list,
+            post "/v1/scenarios/{name}/run" => scenarios::run,
             get "/v1/events" => events::events,
             get "/v1/search" => search::search,
             get "/v1/search/output" => search::output::find,

@@ -39,7 +39,8 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let took = started.elapsed();
     app.http_metrics().record(&method, route, status.as_u16(), took);
     // A simulation takes as long as its caller allows it: no objective is about that.
-    if route.starts_with("/v1/") && route != "/v1/whatif" {
+    let simulates = matches!(route, "/v1/whatif" | "/v1/scenarios/{name}/run");
+    if route.starts_with("/v1/") && !simulates {
         let submits = method == Method::POST && route == "/v1/jobs";
         app.counter().served(ServedRequest { submits, status: status.as_u16(), took });
     }

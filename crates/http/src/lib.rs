@@ -38,6 +38,7 @@ pub mod remote;
 mod report;
 mod reservations;
 mod runbooks;
+mod scenarios;
 mod seal;
 mod search;
 mod session;

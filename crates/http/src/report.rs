@@ -114,6 +114,7 @@ fn attempt(job: &Job, a: &AttemptParts) -> AttemptReport {
         gpus: gpus(a.milli),
         time_ms: time(&a.time),
         gpu_seconds: gpu(&a.gpu),
+        goodput: a.goodput().map(ratio),
         verdict: a.verdict,
         attributed_to: past
             .map(|p| p.attributed_to(&job.user))

@@ -59,8 +59,20 @@ pub(crate) async fn ask(
         let message = format!("the log has {end} records; at most {MOST_RECORDS} are read here");
         return Err(Failure::senseless(message).hint(ELSEWHERE));
     }
+    let done = alone(&app, too_long, move |clock| simulate(&brain, end, &ask, clock)).await?;
+    Ok(answer(&app, &writer.caller, StatusCode::OK, end, None, &done))
+}
+
+/// Does the work of a simulation on a thread of its own: one at a time, for 25 s at most, and no
+/// longer than its caller waits. The clock says how many seconds passed, and nothing any more once
+/// it is to stop.
+pub(super) async fn alone<T: Send + 'static>(
+    app: &App,
+    too_long: fn() -> Failure,
+    work: impl FnOnce(&dyn Fn() -> Option<f64>) -> Reply<T> + Send + 'static,
+) -> Reply<T> {
     let Ok(Ok(turn)) = tokio::time::timeout(TURN, app.whatif().acquire_owned()).await else {
-        return Err(Failure::too_many("another what-if is simulated by this server")
+        return Err(Failure::too_many("another what-if or scenario is simulated by this server")
             .hint("wait until it is over, at most 25 s"));
     };
     // A caller that hangs up drops this, and with it the work ends.
@@ -68,15 +80,18 @@ pub(crate) async fn ask(
     let _stops = stop.clone().drop_guard();
     let work = move || {
         let _turn = turn;
-        simulate(&brain, end, &ask, &stop)
+        let began = Instant::now();
+        work(&|| {
+            let passed = began.elapsed();
+            (passed < LIMIT && !stop.is_cancelled()).then_some(passed.as_secs_f64())
+        })
     };
     let work = tokio::task::spawn_blocking(work);
     let Ok(done) = tokio::time::timeout(ANSWERED, work).await else { return Err(too_long()) };
-    let done = done.map_err(|e| {
-        tracing::error!(error = %e, "a what-if failed");
+    done.map_err(|e| {
+        tracing::error!(error = %e, "a simulation failed");
         Failure::internal()
-    })?;
-    Ok(answer(&app, &writer.caller, StatusCode::OK, end, None, &done?))
+    })?
 }
 
 fn checked(w: &WhatIf) -> Reply<Ask> {
@@ -115,15 +130,15 @@ fn checked(w: &WhatIf) -> Reply<Ask> {
     Ok(Ask { changes, seeds, horizon: w.horizon, budget_s, most_nodes: MOST_NODES })
 }
 
-/// Takes seconds: on a thread of its own.
-fn simulate(brain: &Brain, end: Seq, ask: &Ask, stop: &CancellationToken) -> Reply<WhatIfAnswer> {
-    let began = Instant::now();
-    let clock = || {
-        let passed = began.elapsed();
-        (passed < LIMIT && !stop.is_cancelled()).then_some(passed.as_secs_f64())
-    };
-    let site = read(brain, end, &clock)?.at(brain.now());
-    site.ask(ask, &clock).map_err(|e| match e {
+/// Takes seconds.
+fn simulate(
+    brain: &Brain,
+    end: Seq,
+    ask: &Ask,
+    clock: &dyn Fn() -> Option<f64>,
+) -> Reply<WhatIfAnswer> {
+    let site = read(brain, end, clock)?.at(brain.now());
+    site.ask(ask, clock).map_err(|e| match e {
         SimError::Stopped => too_long(),
         e => Failure::senseless(e.to_string()).field("changes"),
     })

@@ -26,12 +26,22 @@ pub struct AttemptParts {
     pub time: Parts,
     /// The same in GPU-microseconds, as far as GPUs were held or waited for.
     pub gpu: Parts,
+    /// GPU-microseconds from its placement to the end of its ranks.
+    pub allocated_gpu: u128,
     /// What its end is attributed to.
     pub verdict: Option<Verdict>,
     /// Checkpoints it wrote.
     pub checkpoints: u32,
     /// Its lost work is an estimate: it told of no checkpoint, or not all it told is known.
     pub estimated: bool,
+}
+
+impl AttemptParts {
+    /// Productive time of all while its GPUs were held, in millionths: its part in that of the job.
+    #[must_use]
+    pub fn goodput(&self) -> Option<u32> {
+        productive(&self.time, &self.gpu, self.allocated_gpu).of_held
+    }
 }
 
 /// Where the time of a job went.
@@ -161,6 +171,7 @@ impl TimeLedger {
         };
         if self.held.is_some() {
             self.allocated_gpu += gpu;
+            self.now.allocated_gpu += gpu;
         }
         self.now.time.add(part, u128::from(ms));
         self.now.gpu.add(part, gpu);
@@ -195,6 +206,7 @@ fn blank(no: u32, from: Time, milli: u64) -> AttemptParts {
         milli,
         time: Parts::default(),
         gpu: Parts::default(),
+        allocated_gpu: 0,
         verdict: None,
         checkpoints: 0,
         estimated: false,
@@ -360,6 +372,26 @@ fn leave(purse: &mut TimeLedger, (freed, settled): (Time, Time), over: bool) {
     purse.held = None;
 }
 
+/// Productive time, in millionths.
+struct Productive {
+    /// Of everything, waiting included.
+    of_all: Option<u32>,
+    /// Of the time while GPUs were held.
+    of_held: Option<u32>,
+}
+
+/// Work without GPUs is weighed by its time.
+fn productive(time: &Parts, gpu: &Parts, allocated_gpu: u128) -> Productive {
+    let weighed = if gpu.total() > 0 { gpu } else { time };
+    let free = weighed.get(Part::Queued) + weighed.get(Part::Held);
+    let held = if gpu.total() > 0 { allocated_gpu } else { weighed.total() - free };
+    let productive = weighed.get(Part::Productive);
+    Productive {
+        of_all: millionths(productive, weighed.total()),
+        of_held: millionths(productive, held),
+    }
+}
+
 fn summed(
     since: Time,
     until: Time,
@@ -380,12 +412,7 @@ fn summed(
         }
         interruptions += u32::from(a.verdict.is_some_and(Verdict::is_interruption));
     }
-    // Work without GPUs is weighed by its time.
-    let weighed = if gpu.total() > 0 { &gpu } else { &time };
-    let free = weighed.get(Part::Queued) + weighed.get(Part::Held);
-    let without: u128 = weighed.total() - free;
-    let held = if gpu.total() > 0 { allocated_gpu } else { without };
-    let productive = weighed.get(Part::Productive);
+    let productive = productive(&time, &gpu, allocated_gpu);
     let span = |ms: u128| Span(u64::try_from(ms).unwrap_or(u64::MAX));
     Goodput {
         since,
@@ -395,8 +422,8 @@ fn summed(
         allocated_gpu,
         up,
         unsaved,
-        ettr: millionths(productive, weighed.total()),
-        goodput: millionths(productive, held),
+        ettr: productive.of_all,
+        goodput: productive.of_held,
         interruptions,
         mtbi: up.0.checked_div(u64::from(interruptions)).map(Span),
         recover: back.checked_div(returns).map(span),

@@ -102,6 +102,8 @@ fn an_eventful_life_by_hand() {
     // The minute between the two attempts was waited and not held.
     let held = all - 3600.0 - 60.0;
     assert_eq!(g.goodput, Some((productive / held * 1e6) as u32));
+    // The second was placed for 510 s before its work resumed, and then worked for five hours.
+    assert_eq!(g.attempts[1].goodput(), Some(972_447));
     assert_eq!(g.verdicts, BTreeMap::from([("infrastructure", 1), ("success", 1)]));
     assert_eq!(g.gpu.total(), u128::from(g.wall.0) * 16_000);
     // 16 GPUs lost half an hour, all of it under the first attempt.
@@ -287,6 +289,7 @@ fn work_without_gpus_is_weighed_by_its_time() {
     job.ended_at = Some(at(100));
     let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(100));
     assert_eq!((g.ettr, g.goodput, g.gpu.total()), (Some(500_000), Some(1_000_000), 0));
+    assert_eq!(g.attempts[0].goodput(), g.goodput);
 }
 
 /// A moment at which something happened, up to some hours away, and what.
@@ -330,6 +333,8 @@ fn covers(g: &Goodput) {
     assert_eq!(g.wall, g.until.since(g.since));
     let of_attempts: u128 = g.attempts.iter().map(|a| a.time.total()).sum();
     assert_eq!(of_attempts, g.time.total());
+    let held: u128 = g.attempts.iter().map(|a| a.allocated_gpu).sum();
+    assert_eq!(held, g.allocated_gpu);
     let mut from = g.since;
     for a in &g.attempts {
         assert_eq!(a.from, from, "one after the other: {g:#?}");

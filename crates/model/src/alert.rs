@@ -69,6 +69,19 @@ pub enum Topic {
 }
 
 impl Topic {
+    /// All of them.
+    pub const ALL: [Topic; 9] = [
+        Topic::Finding,
+        Topic::Incident,
+        Topic::Objective,
+        Topic::Capacity,
+        Topic::Budget,
+        Topic::Certificate,
+        Topic::Drift,
+        Topic::Automation,
+        Topic::ControlPlane,
+    ];
+
     /// The word users read.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -71,6 +71,25 @@ pub(crate) struct TreeUsage {
     pub(crate) tree: u64,
     /// By others of the tree beyond what they own.
     pub(crate) borrowed: u64,
+    /// The quota, or one above it, has borrowed all that it may; a root may borrow nothing.
+    pub(crate) borrowed_all: bool,
+}
+
+/// For reports: what a quota and all below it have of a kind; in thousandths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KindUsage {
+    /// The SKU and tier.
+    pub kind: Kind,
+    /// Owned, lent or not.
+    pub owned: u64,
+    /// Held now.
+    pub used: u64,
+    /// Of it, beyond what is owned.
+    pub borrowed: u64,
+    /// What its own projects may take more now: beyond what nodes below it keep for themselves.
+    pub left: u64,
+    /// Somebody is above it who could lend.
+    pub may_borrow: bool,
 }
 
 /// Quotas and what is used of them; GPUs in thousandths.
@@ -392,15 +411,22 @@ impl Ledger {
         self.nodes.iter().any(|n| n.order == QueueOrder::Strict)
     }
 
-    /// For reports: used by a node's subtree, and of it beyond what it owns, by kind.
+    /// For reports: what a node and all below it have, by kind.
     #[must_use]
-    pub fn usage(&self, quota: &Label) -> Vec<(Kind, u64, u64)> {
+    pub fn usage(&self, quota: &Label) -> Vec<KindUsage> {
         let Some(i) = self.nodes.iter().position(|n| n.name == *quota) else { return Vec::new() };
         (0..self.kinds.len())
             .filter(|k| self.nodes[i].limits[*k].is_some())
             .map(|k| {
-                let used = self.nodes[i].gross[k];
-                (self.kinds[k].clone(), used, used.saturating_sub(self.owned(i, k)))
+                let (used, owned) = (self.nodes[i].gross[k], self.owned(i, k));
+                KindUsage {
+                    kind: self.kinds[k].clone(),
+                    owned,
+                    used,
+                    borrowed: used.saturating_sub(owned),
+                    left: self.available(i, k),
+                    may_borrow: self.nodes[i].parent.is_some(),
+                }
             })
             .collect()
     }
@@ -419,7 +445,16 @@ impl Ledger {
             own: self.nodes[leaf].gross[k],
             tree: path.last().map_or(0, |root| self.nodes[*root].gross[k]),
             borrowed: beside.map(|(_, n)| n.gross[k].saturating_sub(n.owned[k])).sum(),
+            borrowed_all: self.nodes[leaf].parent.is_none()
+                || path.iter().any(|i| self.borrowed_all(*i, k)),
         }
+    }
+
+    /// Has a node, by its own limit, borrowed all that it may?
+    fn borrowed_all(&self, i: usize, k: usize) -> bool {
+        let n = &self.nodes[i];
+        let limit = n.parent.and(n.limits[k]).and_then(|l| l.borrow);
+        limit.is_some_and(|b| n.used[k] >= n.subtree[k].saturating_add(b))
     }
 
     /// What must hold whatever was charged: nobody beyond what it may borrow. Returns the first
@@ -485,6 +520,32 @@ mod tests {
         assert!(l.check(&p("pb"), "h100", T, 8000).is_ok());
         l.charge(&p("pa"), "h100", T, 8000, false);
         assert_eq!(l, ledger(TWO), "everything given back");
+    }
+
+    #[test]
+    fn what_is_left_is_what_a_check_allows_and_a_root_borrows_nothing() {
+        let mut l = ledger(TWO);
+        let row = |l: &Ledger, name: &str| l.usage(&name.parse().unwrap()).remove(0);
+        let seen = |u: &KindUsage| (u.owned, u.used, u.borrowed, u.left, u.may_borrow);
+        // 8 of its own and 4 of the 6 that b lends; the root has what both have.
+        assert_eq!(seen(&row(&l, "a")), (8000, 0, 0, 12_000, true));
+        assert_eq!(seen(&row(&l, "co")), (16_000, 0, 0, 14_000, false));
+        l.charge(&p("pb"), "h100", T, 6000, true);
+        for used in [0, 4000, 4000, 2000] {
+            l.charge(&p("pa"), "h100", T, used, true);
+            let left = row(&l, "a").left;
+            assert!(l.check(&p("pa"), "h100", T, left).is_ok(), "{left}");
+            assert!(l.check(&p("pa"), "h100", T, left + 1).is_err(), "{left}");
+        }
+        let kind = Kind { sku: None, tier: None };
+        assert_eq!(seen(&row(&l, "a")), (8000, 10_000, 2000, 0, true));
+        assert!(!l.tree_usage(&p("pa"), &kind).borrowed_all, "b uses what it lent");
+        l.charge(&p("pb"), "h100", T, 6000, false);
+        l.charge(&p("pa"), "h100", T, 2000, true);
+        assert!(l.tree_usage(&p("pa"), &kind).borrowed_all, "4 of at most 4");
+        let alone = ledger(r#"{"tree":[{"name":"a","projects":["pa"],"gpus":[{"nominal":8}]}]}"#);
+        assert!(alone.tree_usage(&p("pa"), &kind).borrowed_all, "nobody lends to a root");
+        assert_eq!(seen(&row(&alone, "a")), (8000, 0, 0, 8000, false));
     }
 
     #[test]

@@ -106,7 +106,11 @@ impl<'a> UserRights<'a> {
                 }
             }
             if short.nominal == 0 || used.own > short.nominal {
-                words += "; it may borrow what others do not use now";
+                words += if used.borrowed_all {
+                    "; it has borrowed all that it may"
+                } else {
+                    "; it may borrow what others do not use now"
+                };
             }
         }
         Some(Denied { name: "quota", words, left: short.left })

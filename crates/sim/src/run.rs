@@ -27,6 +27,20 @@ pub fn run(
     s: &Scenario,
     dir: &Path,
     options: Options,
+    sink: impl FnMut(&[u8]),
+) -> Result<(Outcome, History), SimError> {
+    run_while(s, dir, options, &|| true, sink)
+}
+
+/// The same, for as long as it may go on: asked again and again.
+///
+/// # Errors
+/// When the scenario cannot begin, or was not to go on to its end.
+pub fn run_while(
+    s: &Scenario,
+    dir: &Path,
+    options: Options,
+    goes_on: &dyn Fn() -> bool,
     mut sink: impl FnMut(&[u8]),
 ) -> Result<(Outcome, History), SimError> {
     let fleet = fleet::build(s, dir)?;
@@ -43,7 +57,7 @@ pub fn run(
         let read = traces::titan::lifetimes(file, text.as_bytes(), traces::OnBadRow::Stop)?;
         faults.replay(&traces::titan::failures(&read.items));
     }
-    lived(s, &fleet, sources, faults, options, &|| true, |_, line| sink(line))
+    lived(s, &fleet, sources, faults, options, goes_on, |_, line| sink(line))
 }
 
 /// Lives a scenario on machines and with work that were made elsewhere. `sink` gets each record

@@ -1690,6 +1690,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/scenarios": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the scenarios that the server can simulate. */
+        get: operations["get_scenarios"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/scenarios/{name}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Simulate a scenario of the library, and report the result. Changes nothing.
+         * @description The fleet, its work and its faults are those of the scenario, not of the site. It ends when the
+         *     caller hangs up, and is refused where it takes longer than 25 s. One is simulated at a time,
+         *     what-ifs included; who asks meanwhile is refused.
+         */
+        post: operations["post_scenarios_name_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/search": {
         parameters: {
             query?: never;
@@ -2306,6 +2345,11 @@ export interface components {
             checkpoints: number;
             /** @description When the wait before it began. */
             from: components["schemas"]["Timestamp"];
+            /**
+             * Format: double
+             * @description Productive GPU time of all that was allocated to it (0 to 1).
+             */
+            goodput?: number | null;
             /** @description The same in GPU-seconds. */
             gpu_seconds: components["schemas"]["GpuParts"];
             /**
@@ -5163,14 +5207,20 @@ export interface components {
         LimitRow: {
             /**
              * Format: int64
-             * @description May borrow; null for any number.
+             * @description May borrow; null for any number. A root, which has nobody to borrow from, may borrow 0.
              */
             borrow_milli?: number | null;
             /**
              * Format: int64
-             * @description Of it, beyond nominal.
+             * @description Of it, beyond what it and the quotas below it own.
              */
             borrowed_milli: number;
+            /**
+             * Format: int64
+             * @description May be allocated to its own projects now beyond what is, borrowed GPUs included; what quotas
+             *     below it do not lend is not counted.
+             */
+            left_milli: number;
             /**
              * Format: int64
              * @description May lend; null for all.
@@ -5181,6 +5231,11 @@ export interface components {
              * @description May always have.
              */
             nominal_milli: number;
+            /**
+             * Format: int64
+             * @description The same with what the quotas below it may always have.
+             */
+            owned_milli: number;
             /** @description Which SKU; null for all. */
             sku?: string | null;
             tier?: components["schemas"]["Tier"] | null;
@@ -7032,6 +7087,15 @@ export interface components {
             /** @description Actions from the lightest to the heaviest: each follows when the one before did not help. */
             steps: components["schemas"]["Action"][];
         };
+        /** @description `POST /v1/scenarios/{name}/run`. */
+        RunScenario: {
+            length?: components["schemas"]["Span"] | null;
+            /**
+             * Format: int64
+             * @description Another seed than its own.
+             */
+            seed?: number | null;
+        };
         /** @description What runs. Either `script` (a shell script) or `command` (a program and its arguments). */
         RunSpec: {
             /**
@@ -7230,6 +7294,41 @@ export interface components {
             step: number;
             /** @description What it is about. */
             title: string;
+        };
+        /** @description A scenario that the server can simulate. */
+        Scenario: {
+            /** @description What it shows. */
+            about: string;
+            /** @description The time that it simulates. */
+            length: components["schemas"]["Span"];
+            /** @description Its name: that of its file without `.toml`. */
+            name: string;
+            /**
+             * Format: int64
+             * @description The seed of its random choices.
+             */
+            seed: number;
+        };
+        /** @description All scenarios of the library. */
+        ScenarioList: {
+            /** @description Always null: there are few. */
+            cursor?: string | null;
+            /** @description The scenarios, by name. */
+            items: components["schemas"]["Scenario"][];
+        };
+        /** @description What a scenario came to. */
+        ScenarioRun: {
+            /** @description The time that was simulated. */
+            length: components["schemas"]["Span"];
+            /** @description The scenario. */
+            name: string;
+            /** @description The report of the run, as `muster sim run -o json` prints it. */
+            report: Record<string, never>;
+            /**
+             * Format: int64
+             * @description The seed.
+             */
+            seed: number;
         };
         /** @description What an objective is narrowed to; nothing for the whole site. */
         Scope: {
@@ -12846,6 +12945,81 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunbookRun"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Senseless"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    get_scenarios: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Wait (5 s at most) until this server has seen this `Muster-Seq`. */
+                "Muster-Min-Seq"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All of them. */
+            200: {
+                headers: {
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScenarioList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    post_scenarios_name_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a repeat of this write harmless for 24 hours. */
+                "Idempotency-Key"?: string;
+                /** @description The version (ETag) the caller saw; 409 when it has moved. */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description Its name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunScenario"];
+            };
+        };
+        responses: {
+            /** @description What it came to. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Muster-Seq": components["headers"]["MusterSeq"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScenarioRun"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -2,12 +2,13 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { Schemas } from '../api/client';
-import { job as jobOf, jobSpec } from '../queries';
+import { RATES } from '../exec/fleet-metrics';
+import { job as jobOf, jobSpec, report } from '../queries';
 import { useRights } from '../rights';
 import { DiffLines } from '../ui/diff';
 import { Page } from '../ui/page';
 import { Ago, count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
-import { type Facts, factsOf, sideOf } from './differ';
+import { type Facts, factsOf, sideOf, WORK, workOf } from './differ';
 import { specYaml } from './form';
 
 type Job = Schemas['Job'];
@@ -138,6 +139,7 @@ function FactsTable({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) 
                 <td>{shown(b)}</td>
               </tr>
             ))}
+            <WorkRows jobs={jobs} sides={sides} />
             <tr className={a.nodes.join() === b.nodes.join() ? undefined : 'differs'}>
               <th scope="row">nodes</th>
               <td>{a.nodes.join(', ')}</td>
@@ -148,6 +150,25 @@ function FactsTable({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) 
       </Scroll>
     </Panel>
   );
+}
+
+/** What the work came to, as the reports of both have it; a job that never ran has nothing to report. */
+function WorkRows({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) {
+  const reports = [useQuery(report(jobs[0].id)), useQuery(report(jobs[1].id))];
+  const works = reports.map(({ data }, i) => data && workOf(data, sides[i].attempt, jobs[i].progress));
+  const cell = (i: number, text: (typeof WORK)[number][1]) => {
+    const work = works[i];
+    return work ? text(work) : reports[i].isError ? 'not known' : 'reading';
+  };
+  return WORK.map(([word, text]) => (
+    <tr key={word} className={cell(0, text) === cell(1, text) ? undefined : 'differs'}>
+      <th scope="row" title={word === 'goodput' ? RATES.goodput.formula : undefined}>
+        {word}
+      </th>
+      <td>{cell(0, text)}</td>
+      <td>{cell(1, text)}</td>
+    </tr>
+  ));
 }
 
 /** With the scripts and environments, which those may read who may submit. */

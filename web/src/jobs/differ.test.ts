@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { changesOnly, diff, factsOf, sideOf } from './differ';
+import { changesOnly, diff, factsOf, sideOf, WORK, workOf } from './differ';
 
 test('jobs, tasks and attempts are named as they are written elsewhere', () => {
   expect(sideOf(' 42 ')).toEqual({ id: '42', attempt: null });
@@ -54,6 +54,38 @@ test('an attempt has facts of its own', () => {
   expect(factsOf(job, 2, now)).toMatchObject({ ran: 30_000, nodes: ['n2'], attempts: '2 of 2' });
   expect(factsOf(job, null, now)).toMatchObject({ ran: 120_000, nodes: ['n2'], state: 'running' });
   expect(factsOf(job, 3, now)).toBeNull();
+});
+
+test('goodput and steps are those of the attempt that is compared', () => {
+  const attempt = (no: number, goodput: number | null, lost: number) => ({
+    no,
+    goodput,
+    checkpoints: no,
+    time_ms: { productive: 60_000 * no, lost },
+  });
+  const report = {
+    goodput: 0.75,
+    time_ms: { productive: 180_000, lost: 30_000 },
+    attempts: [attempt(1, 0.5, 30_000), attempt(2, null, 0)],
+    steps: { attempt: 2, step: 1_200, step_ms: 1_500 },
+  } as never;
+  const words = (no: number | null) => {
+    const work = workOf(report, no, no === null ? ({ step: 1_300 } as never) : null);
+    return Object.fromEntries(WORK.map(([word, text]) => [word, text(work)]));
+  };
+  expect(words(1)).toMatchObject({
+    goodput: '50.0 %',
+    checkpoints: '1',
+    'newest step': 'none reported',
+    'length of a step': 'none reported',
+  });
+  expect(words(2)).toMatchObject({
+    goodput: 'not known',
+    'newest step': '1,200',
+    'length of a step': '1.50 s',
+  });
+  expect(words(null)).toMatchObject({ goodput: '75.0 %', checkpoints: '3', 'newest step': '1,300' });
+  expect(words(3)).toMatchObject({ goodput: 'not known', checkpoints: 'not known' });
 });
 
 test('far from a change lines are only counted', () => {

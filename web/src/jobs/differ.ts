@@ -1,7 +1,9 @@
 // Two jobs, or two attempts, side by side. No React here.
 import type { Schemas } from '../api/client';
+import { span } from '../ui/parts';
 
 type Job = Schemas['Job'];
+type Report = Schemas['JobReport'];
 
 /** `42`, `42_3`, or `42.2` for its second attempt. */
 export function sideOf(text: string): { id: string; attempt: number | null } | null {
@@ -69,6 +71,70 @@ export function factsOf(j: Job, attempt: number | null, now: number): Facts | nu
     nodes: past.nodes,
   };
 }
+
+/** What the work of a job, or of one of its attempts, came to. Null: not known, or not reported. */
+export interface Work {
+  /** Of the GPU time that was allocated, 0 to 1. */
+  goodput: number | null;
+  /** In milliseconds. */
+  productive: number | null;
+  /** Work after the last checkpoint that was done again, in milliseconds. */
+  lost: number | null;
+  checkpoints: number | null;
+  step: number | null;
+  /** Mean length of a step, in milliseconds. */
+  stepMs: number | null;
+}
+
+const UNKNOWN: Work = {
+  goodput: null,
+  productive: null,
+  lost: null,
+  checkpoints: null,
+  step: null,
+  stepMs: null,
+};
+
+/** The numbers of its report; of its steps only those of the attempt that reported them. */
+export function workOf(r: Report, attempt: number | null, progress: Job['progress']): Work {
+  const steps = r.steps ?? null;
+  if (attempt === null)
+    return {
+      goodput: r.goodput ?? null,
+      productive: r.time_ms.productive,
+      lost: r.time_ms.lost,
+      checkpoints: r.attempts.reduce((sum, a) => sum + a.checkpoints, 0),
+      step: progress?.step ?? steps?.step ?? null,
+      stepMs: steps?.step_ms ?? null,
+    };
+  const own = r.attempts.find((a) => a.no === attempt);
+  const its = steps?.attempt === attempt ? steps : null;
+  if (!own) return { ...UNKNOWN, step: its?.step ?? null, stepMs: its?.step_ms ?? null };
+  return {
+    goodput: own.goodput ?? null,
+    productive: own.time_ms.productive,
+    lost: own.time_ms.lost,
+    checkpoints: own.checkpoints,
+    step: its?.step ?? null,
+    stepMs: its?.step_ms ?? null,
+  };
+}
+
+const said = <T>(v: T | null, words: (v: T) => string, none = 'not known') => (v === null ? none : words(v));
+
+/** Each row of work: its name, and how it is said. */
+export const WORK: [string, (w: Work) => string][] = [
+  ['goodput', (w) => said(w.goodput, (v) => `${(v * 100).toFixed(1)} %`)],
+  ['productive', (w) => said(w.productive, span)],
+  ['lost work', (w) => said(w.lost, span)],
+  ['checkpoints', (w) => said(w.checkpoints, String)],
+  ['newest step', (w) => said(w.step, (v) => v.toLocaleString('en'), 'none reported')],
+  [
+    'length of a step',
+    (w) =>
+      said(w.stepMs, (v) => (v < 1000 ? `${v.toFixed(1)} ms` : `${(v / 1000).toFixed(2)} s`), 'none reported'),
+  ],
+];
 
 export interface DiffLine {
   /** Only in the first (`-`), only in the second (`+`), or in both. */

@@ -125,7 +125,7 @@ export function QuotaForm({
         <Options of={['low', 'normal', 'high', 'critical']} />
       </SelectField>
       <NameChoices legend="Projects" of={known.data?.items.map((p) => p.name)} chosen={own} change={setOwn} />
-      <Limits limits={limits} change={setLimits} problem={shown(problems.limits)} />
+      <Limits limits={limits} root={!parent} change={setLimits} problem={shown(problems.limits)} />
     </FormPanel>
   );
 }
@@ -139,10 +139,13 @@ const COLUMNS: [keyof LimitForm, string, string][] = [
 /** Which GPUs it owns. Without a limit it may use what there is. */
 function Limits({
   limits,
+  root,
   change,
   problem,
 }: {
   limits: LimitForm[];
+  /** It has nobody to borrow from. */
+  root: boolean;
   change: (limits: LimitForm[]) => void;
   problem: string | null;
 }) {
@@ -178,7 +181,7 @@ function Limits({
               <input
                 className="short"
                 inputMode="numeric"
-                placeholder={none}
+                placeholder={root && key === 'borrow' ? 'none' : none}
                 aria-label={`GPUs that limit ${i + 1} ${word}`}
                 value={l[key]}
                 onChange={(e) => set(i, key, e.target.value)}

@@ -52,7 +52,8 @@ test('the tree is listed from its roots', () => {
 
 test('each node counts its own, those below it, and what they use', () => {
   const sums = sumsOf(tree, used);
-  expect(sums.get('lab')).toEqual({ owns: 64, children: 80, usedMilli: 68_500 });
+  // A quota owns what those below it own besides its own: the scheduler adds them up.
+  expect(sums.get('lab')).toEqual({ owns: 144, children: 80, usedMilli: 68_500 });
   expect(sums.get('nlp')).toEqual({ owns: 48, children: 0, usedMilli: 60_500 });
   expect(sums.get('guests')).toEqual({ owns: null, children: 0, usedMilli: 0 });
 });
@@ -74,12 +75,15 @@ test('a limit for all GPUs is not counted again for some of them', () => {
   ).toBe(48);
 });
 
-test('what is over-committed and what is borrowed is said', () => {
+test('what is borrowed is said, and what a root has too much of is not', () => {
   const said = remarks(tree, sumsOf(tree, used));
-  expect(said).toHaveLength(3);
-  expect(said[0]).toContain('lab owns 64 GPUs, and those below it 80 GPUs');
-  expect(said[1]).toContain('lab uses 68.5 GPUs now');
-  expect(said[2]).toContain('nlp uses 60.5 GPUs now, more than the 48 GPUs');
+  expect(said).toHaveLength(1);
+  expect(said[0]).toContain('nlp uses 60.5 GPUs now, more than the 48 GPUs');
+  expect(said[0]).toContain('borrowed');
+  const alone = [node('lab', null, 64, ['chat', 'cv', 'search'])];
+  const [root] = remarks(alone, sumsOf(alone, used));
+  expect(root).toContain('lab uses 68.5 GPUs now, more than the 64 GPUs');
+  expect(root).not.toContain('borrowed');
 });
 
 test('a node is renamed, added and removed with those below it', () => {

@@ -40,9 +40,9 @@ export function below(tree: readonly Quota[], name: string): Quota[] {
 }
 
 export interface Sums {
-  /** GPUs that it owns, of all SKUs and tiers; null without a limit. */
+  /** GPUs that it owns with those below it, of all SKUs and tiers; null where none of them has a limit. */
   owns: number | null;
-  /** GPUs that the nodes right below it own together. */
+  /** GPUs that those below it own together. */
   children: number;
   /** GPUs allocated to jobs of its projects and of those below, in thousandths. */
   usedMilli: number;
@@ -61,13 +61,15 @@ function owned(gpus: readonly QuotaLimit[]): number | null {
 export function sumsOf(tree: readonly Quota[], used: ReadonlyMap<string, number>): Map<string, Sums> {
   return new Map(
     tree.map((q) => {
-      const projects = new Set(below(tree, q.name).flatMap((b) => b.projects ?? []));
-      const children = tree.filter((c) => c.parent === q.name);
+      const all = below(tree, q.name);
+      const projects = new Set(all.flatMap((b) => b.projects ?? []));
+      const limits = all.map((b) => owned(b.gpus ?? [])).filter((n) => n !== null);
+      const whole = limits.reduce((sum, n) => sum + n, 0);
       return [
         q.name,
         {
-          owns: owned(q.gpus ?? []),
-          children: children.reduce((sum, c) => sum + (owned(c.gpus ?? []) ?? 0), 0),
+          owns: limits.length > 0 ? whole : null,
+          children: whole - (owned(q.gpus ?? []) ?? 0),
           usedMilli: [...projects].reduce((sum, p) => sum + (used.get(p) ?? 0), 0),
         },
       ];
@@ -90,17 +92,12 @@ export function remarks(tree: readonly Quota[], sums: ReadonlyMap<string, Sums>)
   const gpus = (n: number) => `${n.toLocaleString('en')} GPU${n === 1 ? '' : 's'}`;
   return tree.flatMap((q) => {
     const s = sums.get(q.name);
-    if (!s || s.owns === null) return [];
-    const out: string[] = [];
-    if (s.children > s.owns)
-      out.push(
-        `${q.name} owns ${gpus(s.owns)}, and those below it ${gpus(s.children)}: they cannot all have theirs.`,
-      );
-    if (s.usedMilli > s.owns * 1000)
-      out.push(
-        `${q.name} uses ${gpus(s.usedMilli / 1000)} now, more than the ${gpus(s.owns)} that it would own: the rest is borrowed and may be stopped.`,
-      );
-    return out;
+    if (!s || s.owns === null || s.usedMilli <= s.owns * 1000) return [];
+    const much = `${q.name} uses ${gpus(s.usedMilli / 1000)} now, more than the ${gpus(s.owns)} that it would own`;
+    // Nobody lends to a root, so nobody reclaims anything from it.
+    return q.parent
+      ? [`${much}: the rest is borrowed and may be stopped.`]
+      : [`${much}: nothing more of it starts until enough has ended.`];
   });
 }
 
@@ -126,7 +123,8 @@ export function shortened(
   return after.flatMap((q) => {
     const s = is.get(q.name);
     const owned = was.get(q.name)?.owns ?? null;
-    if (!s || s.owns === null || s.usedMilli <= s.owns * 1000) return [];
+    // One without limits of its own is short where one below it is.
+    if (!s || s.owns === null || !q.gpus?.length || s.usedMilli <= s.owns * 1000) return [];
     if (owned !== null && s.owns >= owned) return [];
     const projects = below(after, q.name)
       .flatMap((b) => b.projects ?? [])

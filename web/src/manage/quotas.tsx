@@ -12,6 +12,8 @@ import { byRank, gpus, percent, usedWords } from './quota-words';
 
 type Report = Schemas['QuotaReport'];
 
+const OWNS = 'what it and the quotas below it may always have';
+const LEFT = 'how many more its own projects may have now, borrowed GPUs included';
 const ENTITLED = 'its shares / the shares of all its siblings';
 const RECEIVED = 'its GPU-hours that count / those of all its siblings';
 const COUNTED = 'all GPU-hours it ever used, the older the less they count';
@@ -66,10 +68,11 @@ function Tree({ report, whole, project }: { report: Report; whole: boolean | nul
             'Quota',
             'Projects',
             'SKU',
-            num('Owns'),
+            num('Owns', OWNS),
             num('Uses'),
             unseen('Share used'),
             num('Borrows'),
+            num('Left now', LEFT),
             num('Shares'),
             num('Entitled', ENTITLED),
             num('Received', RECEIVED),
@@ -86,10 +89,11 @@ function Tree({ report, whole, project }: { report: Report; whole: boolean | nul
                 <td className="whole" data-l="SKU">
                   {l ? (l.sku ?? 'any') : ''}
                 </td>
-                <Num word="owns">{l ? gpus(l.nominal_milli) : '–'}</Num>
+                <Num word="owns">{l ? gpus(l.owned_milli) : '–'}</Num>
                 <Num word="uses">{usedWords(l ? l.used_milli : row.used_milli)}</Num>
-                <td>{l && <Bar used={l.used_milli} owns={l.nominal_milli} />}</td>
+                <td>{l && <Bar used={l.used_milli} owns={l.owned_milli} />}</td>
                 <Num word="borrows">{l ? gpus(l.borrowed_milli) : '–'}</Num>
+                <Num word="left now">{l ? gpus(l.left_milli) : '–'}</Num>
                 <Num word="shares">{i === 0 ? String(row.shares) : ''}</Num>
                 <Num word="entitled">{i === 0 ? percent(row.entitled_milli) : ''}</Num>
                 <Num word="received">{i === 0 ? percent(row.received_milli) : ''}</Num>

@@ -20,6 +20,9 @@ test('a form becomes a silence; what is empty is not asked for', () => {
   expect(silenceBody({ ...form, start: '2030-01-31T02:00', every: '24h', urgency: 'page' })).toMatchObject({
     body: { start: '2030-01-31T02:00:00.000Z', every: '24h', match: { urgency: 'page' } },
   });
+  expect(silenceBody({ ...form, under: '', topic: 'drift' })).toMatchObject({
+    body: { match: { topic: 'drift', under: null, kind: null } },
+  });
 });
 
 test('what is missing is said at its field', () => {
@@ -51,5 +54,6 @@ test('a silence of everything is known, and written as the server takes it', () 
 
 test('a matcher is said in words', () => {
   expect(matchWords({ kind: 'gpu-*', urgency: 'page', owner: null })).toBe('kind gpu-*, urgency page');
+  expect(matchWords({ topic: 'drift' })).toBe('topic drift (a version or setting that differs)');
   expect(matchWords({})).toBe('all');
 });

@@ -3,9 +3,24 @@ import type { Schemas } from '../api/client';
 import { fieldMoment, spanMs } from './spans';
 
 export type Matcher = Schemas['Matcher'];
+type Topic = Schemas['Topic'];
+
+/** What an alert can be concluded from, in words. */
+export const TOPICS: Record<Topic, string> = {
+  finding: 'a finding about hardware or a job',
+  incident: 'an incident',
+  objective: 'an SLO',
+  capacity: 'capacity',
+  budget: 'a budget or a quota',
+  certificate: 'a certificate that expires',
+  drift: 'a version or setting that differs',
+  automation: 'automation that stopped or needs an approval',
+  control_plane: 'the control plane itself',
+};
 
 export interface SilenceForm {
   name: string;
+  topic: '' | Topic;
   kind: string;
   entity: string;
   under: string;
@@ -21,6 +36,7 @@ export interface SilenceForm {
 
 export const EMPTY: SilenceForm = {
   name: '',
+  topic: '',
   kind: '',
   entity: '',
   under: '',
@@ -44,7 +60,9 @@ export const OFFERED: [string, string][] = [
 /** `kind gpu-*, under rack:r7`, or that it is all of them. */
 export function matchWords(match: Partial<Matcher>, all = 'all'): string {
   const words = Object.entries(match).filter(([, v]) => v);
-  return words.map(([k, v]) => `${k} ${String(v)}`).join(', ') || all;
+  const said = ([k, v]: [string, unknown]) =>
+    k === 'topic' ? `${k} ${String(v)} (${TOPICS[v as Topic] ?? v})` : `${k} ${String(v)}`;
+  return words.map(said).join(', ') || all;
 }
 
 /** Does every alert fit? Stars alone fit anything. */
@@ -72,7 +90,7 @@ export function silenceBody(
     urgency: form.urgency || null,
     owner: text(form.owner),
     project: text(form.project),
-    topic: null,
+    topic: form.topic || null,
   };
   return {
     body: {

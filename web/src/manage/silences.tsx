@@ -11,13 +11,14 @@ import { wall } from '../ui/zone';
 import { SelectField, TextField } from './field';
 import { FormPanel, useForm } from './form';
 import { ListPage, RowButton } from './frames';
-import { EMPTY, isEverything, matchWords, OFFERED, silenceBody } from './silence';
+import { EMPTY, isEverything, matchWords, OFFERED, silenceBody, TOPICS } from './silence';
 
 type Silence = Schemas['Silence'];
 
 // Not `match` itself: what is said of the whole matcher has no field of its own.
 const FIELDS = [
   'name',
+  'match.topic',
   'match.kind',
   'match.entity',
   'match.under',
@@ -179,6 +180,18 @@ function NewSilence({ close }: { close: () => void }) {
       <TextField label="Why" {...typed('why')} maxLength={1000} />
       <fieldset className="group whole fields">
         <legend>Which alerts: all that is given must fit; * matches anything</legend>
+        <SelectField
+          label="Topic"
+          hint="what the alert was concluded from"
+          {...typed('topic', 'match.topic')}
+        >
+          <option value="">any</option>
+          {Object.entries(TOPICS).map(([topic, words]) => (
+            <option key={topic} value={topic}>
+              {topic.replace('_', ' ')}: {words}
+            </option>
+          ))}
+        </SelectField>
         <TextField label="Kind" hint="such as gpu-fault or thermal*" {...typed('kind', 'match.kind')} />
         <TextField label="Entity" hint="such as node:hgx-0001" {...typed('entity', 'match.entity')} />
         <TextField

@@ -1,5 +1,7 @@
 import { useRef, useState, useSyncExternalStore } from 'react';
+import { useRights } from '../rights';
 import { difference, FIGURES, type Outcome, PARTS, read, seconds } from '../sim/outcome';
+import { RunScenario } from '../sim/run-scenario';
 import { Empty, Panel } from '../ui/parts';
 import { num, Table } from '../ui/table';
 
@@ -24,11 +26,18 @@ const useKept = () =>
     () => kept,
   );
 
+/** The newest two stay: they are compared. The same once more is no second one. */
+function withReport(all: Loaded[], next: Loaded): Loaded[] {
+  const same = (r: Loaded) => r.file === next.file && r.outcome.log_digest === next.outcome.log_digest;
+  return [...all.filter((r) => !same(r)).slice(-1), next];
+}
+
 /** Larger files are no report of a run. */
 const MOST = 32 << 20;
 
 export function SimulatorPage() {
   const reports = useKept();
+  const { operates } = useRights();
   const input = useRef<HTMLInputElement>(null);
   const [why, setWhy] = useState('');
   const [over, setOver] = useState(false);
@@ -39,7 +48,7 @@ export function SimulatorPage() {
       try {
         if (file.size > MOST) throw new Error('this is too large to be a report');
         const outcome = read(await file.text());
-        next = [...(next.length >= 2 ? next.slice(1) : next), { file: file.name, outcome }];
+        next = withReport(next, { file: file.name, outcome });
       } catch (e) {
         setWhy(`${file.name}: ${(e as Error).message}`);
       }
@@ -64,7 +73,7 @@ export function SimulatorPage() {
       <div className="head">
         <h1>Simulator</h1>
         <span className="dim">
-          Reports of runs of the simulator. They stay in this browser: nothing is sent, and nothing runs here.
+          Reports of runs of the simulator. They are stored in this tab only, and files are not sent.
         </span>
         <div className="actions">
           <input
@@ -79,7 +88,11 @@ export function SimulatorPage() {
               e.target.value = '';
             }}
           />
-          <button type="button" className="main" onClick={() => input.current?.click()}>
+          <button
+            type="button"
+            className={operates ? undefined : 'main'}
+            onClick={() => input.current?.click()}
+          >
             {reports.length === 1 ? 'Load another to compare' : 'Load a report'}
           </button>
           {reports.length > 0 && (
@@ -94,12 +107,18 @@ export function SimulatorPage() {
           {why}
         </p>
       )}
+      {operates && (
+        <RunScenario
+          // What was loaded while it ran is not replaced.
+          taken={(file, outcome) => keep(withReport(kept, { file, outcome }))}
+        />
+      )}
       {reports.length === 0 ? (
         <section className={over ? 'panel drop over' : 'panel drop'}>
           <Empty title="No report yet">
             <p>
               The simulator runs a fleet, its work and its faults with the real scheduler and health engine,
-              faster than time. Run a scenario, then load or drop what it printed:
+              faster than time. Run a scenario of your own, then load or drop what it printed:
             </p>
             <pre className="log">
               muster sim run scenarios/neocloud-week.toml -o json &gt; week.json{'\n'}

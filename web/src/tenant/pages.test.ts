@@ -38,7 +38,15 @@ const at = '2030-01-31T00:00:00Z';
 const ON_NODES = 'starting,running,stopping';
 const none = { items: [], cursor: null };
 const health = { state: 'well', reasons: [], nodes: { ready: 15, drained: 1 }, waiting: [] };
-const limit = { sku: 'h100', nominal_milli: 16_000, used_milli: 12_000, borrowed_milli: 0, borrow_milli: 0 };
+const limit = {
+  sku: 'h100',
+  nominal_milli: 16_000,
+  owned_milli: 16_000,
+  used_milli: 12_000,
+  borrowed_milli: 0,
+  borrow_milli: 0,
+  left_milli: 4_000,
+};
 const report = {
   quotas: [{ name: 'lab', projects: ['nlp'], limits: [limit], depth: 0 }],
   accounts: [{ project: 'nlp', user: null, used_milli: 12_000, running: 3, waiting: 1 }],

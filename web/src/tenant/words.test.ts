@@ -122,9 +122,11 @@ test('the parts of what was allocated add up to it, and what does not is said', 
 const limit = (more: Partial<Schemas['LimitRow']>): Schemas['LimitRow'] => ({
   sku: 'h100',
   nominal_milli: 16_000,
+  owned_milli: 16_000,
   used_milli: 12_000,
   borrowed_milli: 0,
   borrow_milli: 0,
+  left_milli: 4_000,
   ...more,
 });
 const row = (name: string, projects: string[], ...limits: Schemas['LimitRow'][]) =>
@@ -148,10 +150,22 @@ test('the own quota comes first, and what is above it is said to be shared', () 
 test('a limit says what is used, allowed and borrowed', () => {
   const words = (more: Partial<Schemas['LimitRow']>) =>
     quotaLines([row('lab', ['nlp'], limit(more))], 'nlp')[0].words;
-  expect(words({})).toBe('12 GPUs used, 16 owned; may not borrow');
-  expect(words({ borrow_milli: 8_000 })).toBe('12 GPUs used, 16 owned; may borrow 8 more');
+  expect(words({})).toBe('12 GPUs used, 16 owned; may not borrow; 4 more now');
+  // What it may borrow by its limit is not what is there to borrow.
+  expect(words({ borrow_milli: 8_000, left_milli: 5_000 })).toBe(
+    '12 GPUs used, 16 owned; may borrow at most 8; 5 more now',
+  );
   expect(words({ borrow_milli: null })).toContain('what others leave free');
-  expect(words({ used_milli: 20_000, borrowed_milli: 4_000 })).toContain('4 of them borrowed');
+  expect(words({ used_milli: 20_000, borrowed_milli: 4_000, left_milli: 0 })).toBe(
+    '20 GPUs used, 16 owned; 4 of them borrowed: its owner may reclaim them; none more now',
+  );
+  expect(words({ left_milli: 0 })).toContain('none more now: others have borrowed the rest');
+  // A quota above it owns what those below it own, and its rest is not for this project alone.
+  const above = row('site', [], limit({ nominal_milli: 0, owned_milli: 64_000, left_milli: 9_000 }));
+  expect(quotaLines([above, row('lab', ['nlp'])], 'nlp')[0]).toMatchObject({
+    owns: 64_000,
+    words: '12 GPUs used, 64 owned; may not borrow',
+  });
 });
 
 test('well is said of the project alone, and a reason is never left out', () => {

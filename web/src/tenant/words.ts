@@ -178,23 +178,34 @@ export interface QuotaLine {
 function borrowWords(l: Schemas['LimitRow']): string {
   if (l.borrowed_milli > 0) return `${gpus(l.borrowed_milli)} of them borrowed: its owner may reclaim them`;
   if (l.borrow_milli === 0) return 'may not borrow';
-  if (typeof l.borrow_milli === 'number') return `may borrow ${gpus(l.borrow_milli)} more`;
+  if (typeof l.borrow_milli === 'number') return `may borrow at most ${gpus(l.borrow_milli)}`;
   return 'may borrow what others leave free';
+}
+
+/** How many more the quota allows now, borrowed ones included: the server counts them. */
+function leftWords(l: Schemas['LimitRow']): string {
+  if (l.left_milli > 0) return `${gpus(l.left_milli)} more now`;
+  return l.used_milli < l.owned_milli ? 'none more now: others have borrowed the rest' : 'none more now';
 }
 
 /** The limits that hold for a project: those of its own quota first, then those above it. */
 export function quotaLines(rows: readonly Schemas['QuotaRow'][], project: string): QuotaLine[] {
   // Parents come before their children, and a tenant sees one line of them.
   return [...rows].reverse().flatMap((row) =>
-    row.limits.map((l) => ({
-      key: `${row.name}/${l.sku ?? ''}/${l.tier ?? ''}`,
-      quota: row.name,
-      what: [l.sku ?? 'any SKU', l.tier].filter(Boolean).join(', '),
-      used: l.used_milli,
-      owns: l.nominal_milli,
-      words: `${gpus(l.used_milli)} GPUs used, ${gpus(l.nominal_milli)} owned; ${borrowWords(l)}`,
-      shared: !row.projects.includes(project),
-    })),
+    row.limits.map((l) => {
+      const shared = !row.projects.includes(project);
+      // What is left of a quota above it is no more than others let it have.
+      const left = shared ? '' : `; ${leftWords(l)}`;
+      return {
+        key: `${row.name}/${l.sku ?? ''}/${l.tier ?? ''}`,
+        quota: row.name,
+        what: [l.sku ?? 'any SKU', l.tier].filter(Boolean).join(', '),
+        used: l.used_milli,
+        owns: l.owned_milli,
+        words: `${gpus(l.used_milli)} GPUs used, ${gpus(l.owned_milli)} owned; ${borrowWords(l)}${left}`,
+        shared,
+      };
+    }),
   );
 }
 

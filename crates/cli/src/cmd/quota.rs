@@ -112,6 +112,7 @@ pub(crate) fn tree(rows: &[QuotaRow]) -> Table {
         "NOMINAL",
         "USED",
         "BORROWED",
+        "LEFT",
         "MAY BORROW",
         "MAY LEND",
         "SHARES",
@@ -130,6 +131,7 @@ pub(crate) fn tree(rows: &[QuotaRow]) -> Table {
                 number(limit.map(|l| gpus(l.nominal_milli)).unwrap_or_default()),
                 number(used.map(gpus).unwrap_or_default()),
                 number(limit.map(|l| gpus(l.borrowed_milli)).unwrap_or_default()),
+                number(limit.map(|l| gpus(l.left_milli)).unwrap_or_default()),
                 number(limit.map(|l| most(l.borrow_milli, "any")).unwrap_or_default()),
                 number(limit.map(|l| most(l.lend_milli, "all")).unwrap_or_default()),
                 number(only(q.shares.to_string())),
@@ -224,10 +226,12 @@ mod tests {
             sku: sku.map(Into::into),
             tier,
             nominal_milli: 32_000,
+            owned_milli: 32_000,
             borrow_milli: Some(8000),
             lend_milli: None,
             used_milli: 40_000,
             borrowed_milli: 8000,
+            left_milli: 0,
         }
     }
 
@@ -239,10 +243,10 @@ mod tests {
         ];
         assert_eq!(
             tree(&rows).render_for(None, false),
-            "QUOTA  GPUS                NOMINAL  USED  BORROWED  MAY BORROW  MAY LEND  SHARES  ENTITLED  RECEIVED  PROJECTS\n\
-             lab    no limit                     8.25                                       2     66.7%      100%  nlp\n  \
-             nlp  all                      32    40         8           8       all       2     66.7%      100%  nlp\n       \
-             h100-sxm on-demand       32    40         8           8       all\n"
+            "QUOTA  GPUS                NOMINAL  USED  BORROWED  LEFT  MAY BORROW  MAY LEND  SHARES  ENTITLED  RECEIVED  PROJECTS\n\
+             lab    no limit                     8.25                                             2     66.7%      100%  nlp\n  \
+             nlp  all                      32    40         8     0           8       all       2     66.7%      100%  nlp\n       \
+             h100-sxm on-demand       32    40         8     0           8       all\n"
         );
     }
 

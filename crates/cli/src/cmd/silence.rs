@@ -4,7 +4,7 @@ use super::bulk::Refusals;
 use super::reservation::start;
 use clap::{Args, Subcommand};
 use muster_api::{SetSilence, Silence};
-use muster_model::alert::{Matcher, Urgency};
+use muster_model::alert::{Matcher, Topic, Urgency};
 use muster_model::names::Label;
 use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
@@ -47,6 +47,9 @@ struct Create {
     /// Alerts of this kind, such as gpu-fault or 'gpu-*'
     #[arg(long)]
     kind: Option<String>,
+    /// Alerts that were concluded from this, such as finding, objective, certificate or drift
+    #[arg(long, value_parser = topic)]
+    topic: Option<Topic>,
     /// Alerts about this thing, such as node:hgx-0001
     #[arg(long)]
     entity: Option<String>,
@@ -73,6 +76,11 @@ struct Create {
     why: String,
 }
 
+fn topic(word: &str) -> Result<Topic, String> {
+    let found = Topic::ALL.into_iter().find(|t| t.word() == word);
+    found.ok_or_else(|| format!("use one of {}", Topic::ALL.map(Topic::word).join(", ")))
+}
+
 impl Create {
     fn wanted(&self, project: Option<&str>, now: Time) -> Result<(Label, SetSilence), Fail> {
         let name: Label = self.name.parse().map_err(|e| Fail::usage(format!("{e}")))?;
@@ -83,7 +91,7 @@ impl Create {
         });
         let matcher = Matcher {
             urgency,
-            topic: None,
+            topic: self.topic,
             kind: self.kind.clone(),
             entity: self.entity.clone(),
             under: self.under.clone(),

@@ -380,6 +380,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("silence list", 0, "nothing is silenced"),
     ("silence create x --length nonsense", 2, "--length"),
     ("silence create x --length 1h", 2, "--kind '*'"),
+    ("silence create x --topic weather --length 1h", 2, "certificate, drift"),
     ("silence create x --kind gpu-fault --length 1h --token {eve}", 4, "takes operator"),
     ("silence create x --under rack:nope --length 1h", 3, "has no rack:nope"),
     ("silence create x --project nope --length 1h", 3, "no project nope"),

@@ -98,7 +98,7 @@ fn the_report_says_who_is_entitled_to_what_and_has_had_how_much() {
     w.project("blue");
     w.project("red");
     w.quotas(&serde_json::json!([
-        {"name": "site"},
+        {"name": "site", "gpus": [{"nominal": 0}]},
         {"name": "b", "parent": "site", "shares": 3, "projects": ["blue"], "gpus": [{"nominal": 8}]},
         {"name": "r", "parent": "site", "shares": 1, "projects": ["red"], "gpus": [{"nominal": 8}]},
     ]));
@@ -117,6 +117,10 @@ fn the_report_says_who_is_entitled_to_what_and_has_had_how_much() {
         (250, Some(1000), Some(16_000))
     );
     assert_eq!((red.limits[0].used_milli, red.limits[0].borrowed_milli), (16_000, 8000));
+    assert_eq!((red.limits[0].left_milli, red.limits[0].borrow_milli), (0, None), "b lent all");
+    let site = &r.quotas[0].limits[0];
+    assert_eq!((site.nominal_milli, site.owned_milli, site.borrowed_milli), (0, 16_000, 0));
+    assert_eq!((site.left_milli, site.borrow_milli), (0, Some(0)), "nobody lends to a root");
     // Two nodes of eight for an hour, but for what has faded.
     assert!(red.usage_gpu_s.is_some_and(|s| (57_000..=57_600).contains(&s)), "{red:?}");
     let ann = r.accounts.iter().find(|a| a.user.as_deref() == Some("ann")).unwrap();

@@ -64,6 +64,8 @@ fn table() -> Vec<(&'static str, &'static str, AllowedCallers, Value)> {
         ("get", "/v1/nodes/{name}/mig", Operators, no.clone()),
         ("get", "/v1/power", Operators, no.clone()),
         ("post", "/v1/whatif", Operators, json!({"changes": ["nodes=+1"], "seeds": 1})),
+        ("get", "/v1/scenarios", Operators, no.clone()),
+        ("post", "/v1/scenarios/{name}/run", Operators, json!({"length": "1h"})),
         // Whose node and whose job it is: `telemetry.rs`.
         ("get", "/v1/metrics/history", Tokens, no.clone()),
         ("get", "/v1/metrics/history/metrics", Tokens, no.clone()),

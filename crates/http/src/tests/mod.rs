@@ -21,6 +21,7 @@ mod pressure;
 mod report;
 mod rules;
 mod runbooks;
+mod scenarios;
 mod scheduling;
 mod search;
 mod session;

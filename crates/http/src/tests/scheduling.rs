@@ -532,6 +532,29 @@ async fn every_answer_gives_one_reason_where_a_quota_leaves_too_little() {
     let second = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
     let why = one_reason(&s, &second, &spec(2)).await;
     assert_eq!(why, "quota a leaves 0 of the 2 GPUs it asks for: 4 owned, 4 used");
+    let quotas = s.get(&s.user, "/v1/quotas").await.json();
+    let limit = &quotas["report"]["quotas"][0]["limits"][0];
+    assert_eq!((&limit["used_milli"], &limit["left_milli"]), (&json!(4000), &json!(0)), "{limit}");
+    assert_eq!(limit["borrow_milli"], 0, "a tree of one node has nobody to borrow from");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_that_has_borrowed_all_that_it_may_is_not_said_to_borrow_more() {
+    let s = site().await;
+    let tree = json!([
+        {"name": "lab"},
+        {"name": "a", "parent": "lab", "projects": ["alpha"], "gpus": [{"nominal": 2, "borrow": 2}]},
+        {"name": "b", "parent": "lab", "projects": ["beta"], "gpus": [{"nominal": 4}]},
+    ]);
+    let got = put(&s, &s.admin, "/v1/quotas", &json!({"quotas": {"tree": tree}})).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let spec = |gpus: u32| json!({"gang": {"gpus": gpus}, "run": {"command": ["true"]}});
+    let first = s.post(&s.user, "/v1/jobs", &spec(4)).await.json();
+    when(&s, first["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
+    let second = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
+    let why = one_reason(&s, &second, &spec(2)).await;
+    let short = "quota a leaves 0 of the 2 GPUs it asks for: 2 owned, 4 used";
+    assert_eq!(why, format!("{short}; it has borrowed all that it may"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -53,14 +53,19 @@ pub struct LimitRow {
     pub tier: Option<Tier>,
     /// May always have.
     pub nominal_milli: u64,
-    /// May borrow; null for any number.
+    /// The same with what the quotas below it may always have.
+    pub owned_milli: u64,
+    /// May borrow; null for any number. A root, which has nobody to borrow from, may borrow 0.
     pub borrow_milli: Option<u64>,
     /// May lend; null for all.
     pub lend_milli: Option<u64>,
     /// Allocated now.
     pub used_milli: u64,
-    /// Of it, beyond nominal.
+    /// Of it, beyond what it and the quotas below it own.
     pub borrowed_milli: u64,
+    /// May be allocated to its own projects now beyond what is, borrowed GPUs included; what quotas
+    /// below it do not lend is not counted.
+    pub left_milli: u64,
 }
 
 /// A project, or one of its users. GPUs and parts are in thousandths.
