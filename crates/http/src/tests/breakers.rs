@@ -20,11 +20,15 @@ async fn job_when(s: &Site, path: &str, so: impl Fn(&Value) -> bool) -> Value {
     tokio::time::timeout(PATIENCE, wait).await.expect("the job comes to it")
 }
 
-/// Submits a job of an image that takes a whole node: its path, and its first attempt.
-async fn submit(s: &Site, name: &str) -> (String, AttemptKey) {
+/// A job of an image that takes a whole node.
+fn of_image(name: &str) -> Value {
     let run = json!({"command": ["true"], "image": "team/x:1", "env": {"SECRET": "hush"}});
-    let spec = json!({"name": name, "gang": {"nodes": 1, "gpus_per_node": 8}, "run": run});
-    let got = s.post(&s.user, "/v1/jobs", &spec).await;
+    json!({"name": name, "gang": {"nodes": 1, "gpus_per_node": 8}, "run": run})
+}
+
+/// Submits it: its path, and its first attempt.
+async fn submit(s: &Site, name: &str) -> (String, AttemptKey) {
+    let got = s.post(&s.user, "/v1/jobs", &of_image(name)).await;
     assert_eq!(got.status, 201, "{:?}", got.body);
     let job = got.json();
     let key = AttemptKey { job: JobId(job["number"].as_u64().unwrap()), attempt: 1 };
@@ -56,6 +60,9 @@ async fn jobs_of_an_image_that_fails_on_three_nodes_wait_for_its_breaker() {
     let (path, _) = submit(&s, "late").await;
     let job = job_when(&s, &path, |j| j["held"].is_string()).await;
     assert_eq!(job["held"], "breaker image:team/x:1", "{job}");
+    let dry = s.post(&s.user, "/v1/jobs?dry_run=true", &of_image("next")).await.json();
+    let said = dry["summary"].as_str().unwrap();
+    assert!(said.contains("would be held by breaker image:team/x:1"), "{dry}");
     // The log has the name of the image, and nothing else of what runs.
     let log = s.get(&s.operator, "/v1/events?limit=1000").await;
     let text = log.json().to_string();
