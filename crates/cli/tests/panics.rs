@@ -6,12 +6,19 @@ use crate::minutes::cluster::{Cluster, until};
 use crate::stores;
 use crate::verbs::standby::share_keys;
 use muster_store::StoreUrl;
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
 
-/// The parts that are started again, as the server names them.
-const TASKS: [&str; 24] = [
+/// The parts that are started again, as the server names them, and what is done once for each who
+/// connects.
+const TASKS: [&str; 30] = [
     "acts",
     "agents-accept",
     "agents-acts",
+    "agents-greet",
     "agents-idle",
     "agents-lost",
     "agents-orders",
@@ -19,12 +26,17 @@ const TASKS: [&str; 24] = [
     "alerts-own",
     "alerts-send",
     "api-accept",
+    "console-frames",
+    "console-stream",
+    "event-stream",
     "fabric-preflight",
     "health-findings",
     "health-follow",
     "health-steps",
     "history",
+    "http-feed",
     "log-keeper",
+    "log-stream",
     "metering-fleet",
     "metering-jobs",
     "muster-watch",
@@ -34,6 +46,22 @@ const TASKS: [&str; 24] = [
     "slo-count",
     "token-use",
 ];
+
+/// The reader of the log, which has a point of its own, and parts that take settings which the site
+/// of this test does not have.
+const ELSEWHERE: [&str; 4] = ["fabric-test", "fabric-tests", "muster-reader", "remote-write"];
+
+/// Begins to read a stream of the API, and leaves it. Says whether it answered.
+fn reads(site: &Cluster, path: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(site.listen()) else { return false };
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(30)));
+    let token = &site.token;
+    let text = format!(
+        "GET {path} HTTP/1.0\r\nHost: x\r\nAccept: text/event-stream, */*\r\n\
+         Authorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(text.as_bytes()).is_ok() && stream.read(&mut [0; 64]).is_ok_and(|n| n > 0)
+}
 
 /// The leader panics there after so many passes; the standby must have all that was acknowledged.
 fn a_panic_ends_the_lead(point: &str) {
@@ -111,5 +139,46 @@ fn every_other_part_that_panics_is_started_again() {
         let of = |t: &str| page.contains(&format!("muster_task_panics_total{{task=\"{t}\"}} 1"));
         TASKS.iter().copied().filter(|t| !of(t)).collect::<Vec<_>>()
     };
-    until("every panic is counted", || panics().is_empty());
+    until("every panic is counted", || {
+        let streams = ["/v1/events", "/v1/console/frames"];
+        streams.iter().all(|path| reads(&site, path)) && panics().is_empty()
+    });
+}
+
+/// The names of parts in the sources of a crate, without its tests.
+fn parts_in(dir: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(dir).expect("sources").flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if path.is_dir() && name != "tests" {
+            parts_in(&path, found);
+        }
+        if path.extension().is_none_or(|e| e != "rs") || name.ends_with("tests.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a source");
+        let begins =
+            ["supervise::task(", "supervise::thread(", "supervise::once(", "Follower::start("];
+        for begin in begins {
+            let after = text.split(begin).skip(1).filter_map(|t| t.trim_start().strip_prefix('"'));
+            found.extend(after.filter_map(|t| t.split('"').next()).map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn no_part_of_the_server_is_left_out() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if !crates.join("server/src").is_dir() {
+        // The test program was copied to another machine.
+        return;
+    }
+    let mut found = BTreeSet::new();
+    for of in ["executors", "http", "serve", "server"] {
+        parts_in(&crates.join(of).join("src"), &mut found);
+    }
+    assert!(found.contains("acts") && found.contains("health-follow"), "{found:?}");
+    let known = |part: &str| TASKS.iter().chain(&ELSEWHERE).any(|k| *k == part);
+    let left: Vec<&str> = found.iter().map(String::as_str).filter(|p| !known(p)).collect();
+    assert!(left.is_empty(), "no test makes these panic: {left:?}");
 }

@@ -342,6 +342,8 @@ impl State {
         let (mut made, mut barred) = (None, true);
         if spec.hold {
             bind_first(&mut out, "hold", "would be held until it is released".into());
+        } else if let Some(entity) = self.breaker_ahead(&project, spec) {
+            bind_first(&mut out, "hold", format!("would be held by breaker {entity}"));
         } else if let Some(text) = self.index.waits.evaluate_all(self, &depends).words(self) {
             bind_first(&mut out, "dependency", text);
         } else if !out.starts_now {

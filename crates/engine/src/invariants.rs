@@ -5,7 +5,7 @@
 
 use crate::state::State;
 use crate::state::dependencies::Depends;
-use crate::state::index::live;
+use crate::state::index::{block, live};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::job::{Attempt, Job, JobState, PastAttempt, SlotState};
@@ -62,7 +62,7 @@ pub const INVARIANTS: &[Invariant] = &[
     step("attempt_is_new", "the number of an attempt is never used again", attempt_is_new),
     step("checkpoint_never_back", "a checkpoint never goes back", checkpoint_never_back),
     step("one_slot_a_node", "an attempt has one slot on each of its nodes", one_slot_a_node),
-    step("none_while_tested", "a node that is being tested is given no work", none_while_tested),
+    step("none_where_blocked", "a node that gets no new work is given none", none_where_blocked),
     step("spare_for_swap", "spares hold nothing but what is reserved on them", spare_for_swap),
 ];
 
@@ -369,11 +369,13 @@ fn one_slot_a_node(_: &State, r: &Record) -> Option<String> {
     Some(format!("attempt {key} is placed on {} twice", twice.node))
 }
 
-fn none_while_tested(s: &State, r: &Record) -> Option<String> {
+/// Tested, unhealthy, drained, cordoned, not heard: whatever keeps new work away.
+fn none_where_blocked(s: &State, r: &Record) -> Option<String> {
     let Event::JobPlaced { key, placement } = &r.event else { return None };
-    let tested = |n: &NodeName| s.nodes.get(n).is_some_and(|n| n.qualifying.is_some());
-    let odd = placement.slots.iter().find(|p| tested(&p.node))?;
-    Some(format!("attempt {key} is placed on {}, which is being tested", odd.node))
+    let blocked = |n: &NodeName| s.nodes.get(n).and_then(|n| block(n));
+    let mut nodes = placement.slots.iter().map(|p| &p.node);
+    let (node, why) = nodes.find_map(|n| Some((n, blocked(n)?)))?;
+    Some(format!("attempt {key} is placed on {node}: {}", why.words()))
 }
 
 fn spare_for_swap(s: &State, r: &Record) -> Option<String> {

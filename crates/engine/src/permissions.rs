@@ -206,9 +206,10 @@ fn from_agent(state: &State, a: &Actor, command: &Command) -> Result<(), Refusal
         | Command::FaultsSeen { node, .. }
         | Command::QualificationDone { node, .. } => own(node),
         Command::CheckpointDone { key, .. } => ran(*key),
-        Command::ActDone { id, .. } => {
-            state.health.acts.get(id).is_some_and(|x| x.act.node().is_some_and(own))
-        }
+        Command::ActDone { id, .. } => state.health.acts.get(id).is_some_and(|x| {
+            let here = x.act.node().filter(|&n| own(n)).and_then(|n| state.nodes.get(n));
+            here.is_some_and(|n| x.act.is_done_by_agent(n.inventory.simulated))
+        }),
         _ => false,
     };
     if may {

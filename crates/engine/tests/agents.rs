@@ -1,6 +1,7 @@
 //! What the agent of a node may say, and whose name a node is.
 
 use crate::common;
+use crate::health::{able, acts, remediation, xid79};
 
 use common::{TestSite, fault, node};
 use muster_engine::{Engine, Policy};
@@ -75,6 +76,32 @@ fn an_agent_says_what_it_sees_of_itself_and_nothing_else() {
     let no = say(&mut w, other, done()).unwrap_err();
     assert_eq!(no.code, RefusalCode::NotAllowed, "of a job that does not run there: {no:?}");
     assert_eq!(w.log.len(), before, "a refusal leaves no trace");
+}
+
+#[test]
+fn an_agent_ends_only_the_acts_that_are_its_own_to_do() {
+    let mut w = able(16);
+    for i in [1, 9] {
+        xid79(&mut w, &node(i));
+    }
+    let open = |w: &TestSite, i: usize, what: &str| {
+        acts(w, &node(i)).into_iter().find(|(_, word)| *word == what).map(|(id, _)| id)
+    };
+    let ended = |id: u64| Command::ActDone { id, ok: true, message: "done".into() };
+    let ticket = open(&w, 1, "ticket").expect("people are asked for the reboot");
+    let no = say(&mut w, 1, ended(ticket)).unwrap_err();
+    assert_eq!(no.code, RefusalCode::NotAllowed, "{no:?}");
+    assert_eq!(open(&w, 1, "ticket"), Some(ticket), "it is still written");
+    for i in [1, 9] {
+        let id = remediation(&w, &node(i)).unwrap().id;
+        w.ok(Command::ApproveRemediation { id });
+    }
+    let of_other = open(&w, 9, "reboot").expect("a reboot");
+    let no = say(&mut w, 1, ended(of_other)).unwrap_err();
+    assert_eq!(no.code, RefusalCode::NotAllowed, "{no:?}");
+    let own = open(&w, 1, "reboot").expect("a reboot");
+    say(&mut w, 1, ended(own)).unwrap();
+    assert_eq!(open(&w, 1, "reboot"), None);
 }
 
 #[test]

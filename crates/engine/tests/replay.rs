@@ -49,8 +49,8 @@ fn reserved_starts_hold(w: &TestSite) -> Result<(), TestCaseError> {
 fn victims_rank_lower(w: &TestSite) -> Result<(), TestCaseError> {
     let mut s = State::default();
     for r in &w.log {
-        let tested = step_problems(&s, r).into_iter().find(|p| p.starts_with("none_while_tested"));
-        prop_assert!(tested.is_none(), "{:?}", tested);
+        let odd = step_problems(&s, r).into_iter().find(|p| p.starts_with("none_where_blocked"));
+        prop_assert!(odd.is_none(), "{:?}", odd);
         if let Event::StopOrdered { key, reason, .. } | Event::NoticeGiven { key, reason, .. } =
             &r.event
             && let StopReason::Preempted { by: Some(by), rank } = reason

@@ -8,6 +8,7 @@ use muster_model::command::{Actor, Answer, Command, Refusal, RefusalCode, Reques
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{ObservedFinding, Severity};
+use muster_model::job::JobState;
 use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepOutcome};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
@@ -287,6 +288,37 @@ fn what_holds_automation_back_holds_the_machine_back() {
     let ids: Vec<u64> = (0..8).map(|i| begin(&mut w, Role::Operator, i, true)).collect();
     let held = ids.iter().filter(|id| run(&w, **id).step == 2).count();
     assert!(held >= 5, "{held} of 8 were held");
+}
+
+#[test]
+fn no_book_starts_a_job_that_has_ended() {
+    for auto in [false, true] {
+        let mut w = test_site(Role::Operator);
+        let job = w.gang(1, 8);
+        w.start(job);
+        w.ok(Command::Cancel { job });
+        w.stopped(job);
+        assert_eq!(w.job(job).state, JobState::Cancelled);
+        let vars = BTreeMap::from([("job".to_owned(), job.to_string())]);
+        let start = Command::StartRunbook { name: "node-killer".into(), vars, auto };
+        let id = match as_ann(&mut w, Role::Operator, start) {
+            Ok(Answer::Begun { id }) => id,
+            other => panic!("it began: {other:?}"),
+        };
+        if auto {
+            w.pass(Span::mins(1));
+            let done = run(&w, id).done;
+            let second = done.iter().find(|d| d.step == 2).expect("it tried to");
+            assert_eq!(second.outcome, StepOutcome::Refused);
+        } else {
+            say(&mut w, id, StepAnswer::No).unwrap();
+            let no = say(&mut w, id, StepAnswer::Go).unwrap_err();
+            assert_eq!(no.code, RefusalCode::Conflict);
+            assert!(no.hint.is_some_and(|h| h.contains("muster requeue")));
+        }
+        w.pass(Span::mins(1));
+        assert_eq!((w.job(job).state, w.job(job).attempts), (JobState::Cancelled, 1));
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ use muster_model::placement::GpuSet;
 use muster_model::units::Time;
 use muster_server::agents::Row;
 use muster_server::console::{NoSnapshot, PastError};
+use muster_server::supervise;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -76,7 +77,9 @@ async fn frames(State(app): State<App>, Reader(caller): Reader) -> Reply {
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     mark(headers, &app, &caller, app.brain().durable());
-    tokio::spawn(produce(app, caller, seat, tx, permit));
+    let run = Box::pin(produce(app, caller, seat, tx, permit));
+    // One that panics is counted, and who reads it comes again.
+    tokio::spawn(async move { supervise::once("console-stream", run).await });
     Ok(response)
 }
 

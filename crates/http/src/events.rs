@@ -18,6 +18,7 @@ use muster_api::{Event, EventOrder, EventsQuery, Timestamp};
 use muster_model::names::ProjectName;
 use muster_model::{Record, Seq};
 use muster_server::follower::Cursor;
+use muster_server::supervise;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -215,11 +216,13 @@ async fn follow(app: App, caller: Caller, filter: EventFilter, from: StreamPosit
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     mark(headers, &app, &caller, end);
-    tokio::spawn(async move {
+    let run = Box::pin(async move {
         // Held until the stream has ended.
         let _permit: StreamPermit = permit;
         produce(app, caller, filter, from, outlet).await;
     });
+    // One that panics is counted, and who reads it comes again.
+    tokio::spawn(async move { supervise::once("event-stream", run).await });
     Ok(response.into_response())
 }
 

@@ -111,7 +111,10 @@ pub(crate) async fn submit(
     if q.dry_run {
         return would(&app, caller, spec).await;
     }
-    let (payload, bytes) = (Some(std::mem::take(&mut spec.run)), raw.len() as u64);
+    let run = std::mem::take(&mut spec.run);
+    // Of what runs the log has the name of the image, and nothing else: breakers are about images.
+    spec.run.image.clone_from(&run.image);
+    let (payload, bytes) = (Some(run), raw.len() as u64);
     let request = writer.request(&app, &raw, Command::Submit { spec: Arc::new(spec) });
     let Committed { answer: made, seq } =
         app.brain().call(request, Attach { payload, bytes, ..Attach::default() }).await?;

@@ -17,6 +17,7 @@ use muster_model::spec::Group;
 use muster_model::units::Time;
 use muster_model::{AttemptKey, JobId};
 use muster_server::logs::{Follow, LogError, LogKeeper};
+use muster_server::supervise;
 use out::Out;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -95,7 +96,9 @@ pub(crate) async fn logs(
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     mark(headers, &app, &caller, app.brain().durable());
     let out = Out::new(tx, plain, q.timestamps, app.config().slow_reader);
-    tokio::spawn(produce(app, caller, job.id, q, out, permit));
+    let run = Box::pin(produce(app, caller, job.id, q, out, permit));
+    // One that panics is counted, and who reads it comes again.
+    tokio::spawn(async move { supervise::once("log-stream", run).await });
     Ok(response)
 }
 

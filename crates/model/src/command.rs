@@ -68,7 +68,7 @@ pub enum Command {
         /// The log was restored from a backup, or lost its end, since the last lead.
         restored: bool,
     },
-    /// Run this. `spec.run` is empty here: what runs is kept beside the log.
+    /// Run this. `spec.run` has the image alone here: what runs is kept beside the log.
     Submit {
         /// What the job asks for.
         spec: Arc<JobSpec>,

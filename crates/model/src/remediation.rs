@@ -370,6 +370,16 @@ impl Act {
         }
     }
 
+    /// Does the node's own agent carry it out? The power of a simulated node is its agent's, too.
+    #[must_use]
+    pub fn is_done_by_agent(&self, simulated: bool) -> bool {
+        match self {
+            Act::ResetGpu { .. } | Act::Reboot { .. } => true,
+            Act::PowerCycle { .. } => simulated,
+            Act::Ticket { .. } | Act::Page { .. } => false,
+        }
+    }
+
     /// The word users read.
     #[must_use]
     pub fn word(&self) -> &'static str {

@@ -40,7 +40,7 @@ pub struct JobSpec {
     /// Where it wants to be.
     #[serde(skip_serializing_if = "is_default")]
     pub topology: TopologySpec,
-    /// What runs. Stored apart from the log, never in it.
+    /// What runs. Stored apart from the log, which has only the name of the image.
     #[serde(skip_serializing_if = "is_default")]
     pub run: RunSpec,
     /// Stopped after this long.

@@ -47,7 +47,7 @@ acts! {
     ReleaseBreaker "release-breaker" ["breaker"] ["reason"];
     /// A job ends.
     CancelJob "cancel-job" ["job"] [];
-    /// It is stopped and tried again.
+    /// It is stopped and tried again, unless it has ended.
     RequeueJob "requeue-job" ["job"] [];
     /// It may not start.
     HoldJob "hold-job" ["job"] [];

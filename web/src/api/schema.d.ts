@@ -5037,7 +5037,7 @@ export interface components {
              */
             retries: components["schemas"]["Retries"];
             /**
-             * @description What runs. Stored apart from the log, never in it.
+             * @description What runs. Stored apart from the log, which has only the name of the image.
              * @default {}
              */
             run: components["schemas"]["RunSpec"];

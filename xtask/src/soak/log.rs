@@ -147,6 +147,7 @@ mod tests {
                 "benches  never ran",
                 "fuzz     never ran",
                 "fabric   never ran",
+                "deny     never ran",
             ]
         );
     }

@@ -630,6 +630,7 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
     if step(&n, Step::Serve)? {
         let reason = format!("undrained by {}", req.actor.name);
         e.emit(None, Event::NodeReady { node: name.clone(), reason });
+        e.settle_undrained(name);
     }
     Ok(Answer::Done)
 }

@@ -66,6 +66,15 @@ impl Engine {
         }
     }
 
+    /// An operator gives a node back to work. What stops new work there does so from this moment
+    /// on, whether what is to be done about it waits or was denied.
+    pub(crate) fn settle_undrained(&mut self, node: &NodeName) {
+        match self.stops(node).filter(|_| self.is_denied(node)) {
+            Some(f) => self.emit(None, no_new_work(node, &f)),
+            None => self.settle_allocation(node, "nothing critical is left", false),
+        }
+    }
+
     /// No remediation holds a node any more that one took: it returns to service. Where something
     /// else that is critical waits there, or was denied, what runs may stay and nothing new comes.
     pub(super) fn release(&mut self, n: &Node, why: &str, by_operator: bool) {
@@ -205,7 +214,7 @@ impl Engine {
     }
 
     /// All findings for which a node gets no new work, oldest first.
-    fn stopping(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Finding>> {
+    pub(super) fn stopping(&self, node: &NodeName) -> impl Iterator<Item = &Arc<Finding>> {
         let grave = move |f: &&Arc<Finding>| {
             f.seen.severity == Severity::Critical
                 && f.seen.confidence >= SURE

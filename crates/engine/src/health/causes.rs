@@ -80,7 +80,7 @@ impl Engine {
             }),
             attempt: f.seen.attempt,
             template: job.map(|j| template(j)),
-            image: job.and_then(|j| image(j)),
+            image: job.and_then(|j| image(&j.spec)),
         }
     }
 

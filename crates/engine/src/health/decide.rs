@@ -11,7 +11,7 @@ use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::cordon::CordonedBy;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{Incident, NOTE_MAX};
+use muster_model::finding::{Incident, NOTE_MAX, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
@@ -339,6 +339,24 @@ fn exclude(
         return Err(Refusal::new(RefusalCode::Invalid, format!("node {node} has no GPU {g}"))
             .field("gpus")
             .hint(format!("`muster describe node {node}` lists them")));
+    }
+    // Whoever names other GPUs does not mean to give this one back: that is said with none at all.
+    let back = n.excluded_gpus.minus(n.excluded_by_operator).minus(gpus);
+    let critical = |g: u32| {
+        let mut open = e.state.health.open_on(node);
+        open.any(|f| f.seen.severity == Severity::Critical && f.seen.entity.gpu() == Some(g))
+    };
+    if !gpus.is_empty()
+        && let Some(g) = back.iter().find(|g| critical(*g))
+    {
+        let all = n.excluded_gpus.or(gpus);
+        return Err(conflict(
+            format!("GPU {g} of node {node} was isolated for a critical finding that is open"),
+            format!(
+                "`muster node exclude-gpu {node} {all}` leaves it out; `--none` returns every GPU \
+                 to service"
+            ),
+        ));
     }
     if n.excluded_gpus != gpus {
         let (node, reason) = (node.clone(), reason.to_owned());

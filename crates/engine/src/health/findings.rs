@@ -422,7 +422,7 @@ impl Engine {
 
     /// Was it last seen before a test was asked for that its node passed? A GPU or a card that is
     /// not there was not tested.
-    fn is_disproved(&self, f: &Finding, n: &Node, asked_at: Time) -> bool {
+    pub(super) fn is_disproved(&self, f: &Finding, n: &Node, asked_at: Time) -> bool {
         let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |r| &r.seen);
         let there = match &f.seen.entity {
             Entity::Gpu(_, g) => n.inventory.gpus.iter().any(|has| has.index == *g),
@@ -478,7 +478,7 @@ impl Engine {
 }
 
 /// Does a test that passed, or whoever returns a node without one, speak against it?
-fn can_be_over(f: &Finding) -> bool {
+pub(super) fn can_be_over(f: &Finding) -> bool {
     let kind = &f.seen.kind;
     of_hardware(&f.seen) && *kind != FailureMode::HAZARD && *kind != FailureMode::LEMON
 }

@@ -12,6 +12,8 @@ use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, JobState, PastAttempt, Verdict};
+use muster_model::names::ProjectName;
+use muster_model::spec::JobSpec;
 use muster_model::units::Span;
 use std::sync::Arc;
 
@@ -37,14 +39,14 @@ pub(super) fn template(j: &Job) -> Entity {
 }
 
 /// The image that a job runs in.
-pub(super) fn image(j: &Job) -> Option<Entity> {
-    let name = j.spec.run.image.as_ref()?;
+pub(super) fn image(spec: &JobSpec) -> Option<Entity> {
+    let name = spec.run.image.as_ref()?;
     (!name.is_empty() && name.len() <= NAME_MAX).then(|| Entity::Image(name.clone()))
 }
 
 /// What a job is one of.
 pub(super) fn of_work(j: &Job) -> impl Iterator<Item = Entity> {
-    [Some(template(j)), image(j)].into_iter().flatten()
+    [Some(template(j)), image(&j.spec)].into_iter().flatten()
 }
 
 /// Is it about work, and not about machines?
@@ -223,20 +225,10 @@ impl Engine {
         if job.held.is_some() || job.state != JobState::Queued {
             return;
         }
-        let shut: Vec<Arc<Breaker>> = of_work(&job)
-            .filter_map(|e| self.state.health.breakers.get(&e))
-            .filter(|b| b.state != BreakerState::Closed && probe_job(b) != Some(id))
-            .cloned()
-            .collect();
-        let waits = |b: &&Arc<Breaker>| {
-            b.state == BreakerState::HalfOpen && probe_job(b).is_none() && b.pinned.is_none()
-        };
-        match &shut[..] {
-            [] => {}
-            // Nobody has been tried yet: this is the one.
-            [only] if waits(&only) => self.try_with(only, &job),
-            [first, ..] => {
-                let entity = first.entity.clone();
+        match self.state.passes(of_work(&job), Some(id)) {
+            Passage::Free => {}
+            Passage::Probe(b) => self.try_with(&b, &job),
+            Passage::Held(entity) => {
                 let name = format!("breaker {entity}");
                 self.emit_hold(&job, Hold { name, by: HeldBy::Breaker { entity }, since: None });
             }
@@ -337,7 +329,44 @@ impl Engine {
     }
 }
 
+/// What breakers do with work that is to be started.
+enum Passage {
+    /// None keeps it away.
+    Free,
+    /// Nobody has been tried yet behind this one: it is let through.
+    Probe(Arc<Breaker>),
+    /// It waits until the breaker about this is closed.
+    Held(Entity),
+}
+
 impl State {
+    fn passes(&self, work: impl Iterator<Item = Entity>, job: Option<JobId>) -> Passage {
+        let own = |b: &Breaker| job.is_some() && probe_job(b) == job;
+        let shut: Vec<&Arc<Breaker>> = work
+            .filter_map(|e| self.health.breakers.get(&e))
+            .filter(|b| b.state != BreakerState::Closed && !own(b))
+            .collect();
+        let waits = |b: &Breaker| {
+            b.state == BreakerState::HalfOpen && probe_job(b).is_none() && b.pinned.is_none()
+        };
+        match &shut[..] {
+            [] => Passage::Free,
+            [only] if waits(only) => Passage::Probe(Arc::clone(only)),
+            [first, ..] => Passage::Held(first.entity.clone()),
+        }
+    }
+
+    /// What the breaker is about that would hold a job of this spec, if it were submitted now. One
+    /// without a name is of no template that there is.
+    pub(crate) fn breaker_ahead(&self, project: &ProjectName, spec: &JobSpec) -> Option<Entity> {
+        let named = spec.name.as_ref();
+        let template = named.map(|n| Entity::Template(project.clone(), n.to_string()));
+        match self.passes([template, image(spec)].into_iter().flatten(), None) {
+            Passage::Held(entity) => Some(entity),
+            Passage::Free | Passage::Probe(_) => None,
+        }
+    }
+
     /// What the breaker is about that holds a job, where an operator holds it open.
     pub(crate) fn forced_breaker<'h>(&self, hold: &'h Hold) -> Option<&'h Entity> {
         hold.by.breaker().filter(|e| {

@@ -177,6 +177,14 @@ impl Engine {
 
     /// A node was just taken: what was counted follows, without counting the fleet anew.
     pub(super) fn count_taken(&mut self, n: &Node, was_stopped: bool) {
+        let now = self.state.now;
+        let taken = self.state.health.automation.taken.iter();
+        let lately = taken.filter(|(t, m)| *m == n.name && now.since(*t) < Span::hours(1));
+        // Within the hour a node counts once, and what was isolated of it not beside it.
+        if lately.count() > 1 || isolated(n) > 0 {
+            self.work.groups = None;
+            return;
+        }
         if let Some(groups) = &mut self.work.groups {
             for (name, _) in memberships(n) {
                 let g = groups.entry(name).or_default();

@@ -1,6 +1,7 @@
 //! Remediations: chosen for findings, and carried through their steps. Everything that is decided is a
 //! record first, so that a server that starts anew goes on where the last one stopped.
 
+use super::findings::can_be_over;
 use super::witness::FindingEvidence;
 use crate::Engine;
 use crate::qualify::{self, CAN};
@@ -322,7 +323,10 @@ impl Engine {
                     qualify::begin(self, &n.name, level, true);
                 }
             }
-            Next::Return => self.give_back(r, n),
+            Next::Return => match self.found_since_test(r, n) {
+                Some(f) => self.keep_out(r, n, &f),
+                None => self.give_back(r, n),
+            },
             Next::Done(why) => {
                 if r.step == RemediationStep::Probation {
                     self.emit(None, Event::ProbationSet { node: n.name.clone(), until: None });
@@ -557,6 +561,45 @@ impl Engine {
         }
         // Whoever repaired a lemon wants to see it cleared.
         self.work.failures |= r.kind == FailureMode::LEMON;
+    }
+
+    /// Something that stops new work and was found, or occurred once more, since the test of a
+    /// remediation was due: that its node passed says nothing of it.
+    fn found_since_test(&self, r: &Remediation, n: &Node) -> Option<Arc<Finding>> {
+        let test = n.qualified.as_ref().filter(|_| r.step == RemediationStep::Testing)?;
+        // Detectors look back: what one of them only repeats may be over since the act.
+        let news = |f: &&Arc<Finding>| {
+            let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |x| &x.seen);
+            f.id > test.id || (f.inferred && seen.last_seen > r.since)
+        };
+        self.stopping(&n.name).filter(|f| can_be_over(f)).find(news).cloned()
+    }
+
+    /// A node passed its test, and something critical was found meanwhile: that has its own
+    /// remediation, and the node is out until it is over.
+    fn keep_out(&mut self, r: &Remediation, n: &Node, f: &Finding) {
+        let same = f.seen.kind == r.kind && f.seen.entity.gpu() == r.gpu;
+        let outcome =
+            if same { RemediationOutcome::Escalated } else { RemediationOutcome::Resolved };
+        let why = format!("it passed its test, and {} was found meanwhile", f.seen.kind);
+        self.write_repeats(&[f.id]);
+        self.end_remediation(r.id, outcome, &why, false);
+        let open = self.state.health.open_on(&n.name);
+        let over = open.filter(|o| can_be_over(o) && o.id != f.id);
+        let over = over.filter(|o| self.is_disproved(o, n, r.since)).map(|o| o.id);
+        for id in over.collect::<Vec<_>>() {
+            self.close_finding(id, "the node passed its test", true);
+        }
+        if let Some(f) = self.state.health.findings.get(&f.id).cloned() {
+            self.choose_remediation(&f);
+        }
+        let goes_on =
+            |o: &Arc<Remediation>| o.action.takes_node() && o.step != RemediationStep::Probation;
+        let out = self.state.health.remediations_of(&n.name).any(goes_on);
+        // The policy may only write it down, or take the GPU alone.
+        if !out && let Some(n) = self.state.nodes.get(&n.name).cloned() {
+            self.release(&n, &why, false);
+        }
     }
 
     /// A node that passed its test serves again. Says until when it is watched.

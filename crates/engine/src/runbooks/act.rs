@@ -103,9 +103,22 @@ impl Engine {
             return Ok(());
         }
         let command = self.command(act, vars)?;
+        self.refuse_ended(&command)?;
         let at = self.state.now;
         let request = Request { actor: who.clone(), at, key: None, if_version: None, command };
         self.decide(&request).map(|_| ())
+    }
+
+    /// A book stops a job that goes on and has it tried again. One that has ended meanwhile is not
+    /// started by that: somebody has to ask for it.
+    fn refuse_ended(&self, command: &Command) -> Result<(), Refusal> {
+        let Command::Requeue { job } = command else { return Ok(()) };
+        let Some(job) = self.state.jobs.get(job).filter(|j| j.state.is_final()) else {
+            return Ok(());
+        };
+        let id = job.display_id();
+        Err(conflict(format!("job {id} has ended, and a runbook starts no job again"))
+            .hint(format!("`muster requeue {id}` runs it again")))
     }
 
     fn command(&self, act: &Act, vars: &Vars) -> Result<Command, Refusal> {

@@ -52,6 +52,22 @@ fn a_limit_stops_pages_and_shows_what_waits() {
 }
 
 #[test]
+fn a_node_that_is_taken_twice_within_an_hour_counts_once() {
+    let mut w = able(32);
+    xid79(&mut w, &node(0));
+    w.pass(Span::mins(6));
+    w.ok(Command::ReturnUntested { node: node(0), reason: "swapped".into() });
+    w.pass(Span::mins(6));
+    // Before anything makes the fleet be counted anew.
+    for i in [0, 8, 16] {
+        xid79(&mut w, &node(i));
+    }
+    assert_eq!(out(&w), 3, "a tenth of 32 nodes within an hour");
+    assert_eq!(remediation(&w, &node(16)).unwrap().step, RemediationStep::Approval);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn what_is_held_back_waits_since_it_began_to_whatever_the_reason_says() {
     let mut w = able(16);
     for i in [0, 4, 8] {

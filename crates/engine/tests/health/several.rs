@@ -1,7 +1,7 @@
 //! Nodes with several critical findings: the end of one returns no node.
 
 use super::*;
-use crate::common::{node, replay};
+use crate::common::{gang, node, replay};
 use muster_model::breaker::BreakerState;
 use muster_model::topology::Level;
 use muster_model::units::Span;
@@ -54,6 +54,31 @@ fn a_node_of_which_one_finding_was_denied_gets_no_new_work_when_another_is_over(
     close(&mut w, first);
     assert_eq!(of(&w, &n).stage, Stage::Ready);
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_drain_that_is_taken_back_gives_no_work_to_a_node_with_a_critical_finding() {
+    for denied in [false, true] {
+        let mut w = able(16);
+        let (n, _) = delayed(&mut w);
+        if denied {
+            let id = remediation(&w, &n).unwrap().id;
+            w.ok(Command::DenyRemediation { id, reason: "a customer is on it".into() });
+        }
+        w.ok(Command::Drain { node: n.clone(), reason: "a look".into(), stop: false });
+        assert_eq!(of(&w, &n).stage, Stage::Drained);
+        // Two are out, this one is drained: no other node is free.
+        for _ in 0..13 {
+            w.run(gang(1, 8));
+        }
+        let waits = w.gang(1, 8);
+        w.ok(Command::Undrain { node: n.clone() });
+        assert_eq!(of(&w, &n).stage, Stage::Suspect, "denied: {denied}");
+        assert!(w.job(waits).attempt.is_none(), "denied: {denied}");
+        w.sleep(Span::mins(2));
+        assert!(w.job(waits).attempt.is_none(), "denied: {denied}");
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
 }
 
 /// A port of a node has no link.

@@ -156,6 +156,26 @@ fn work_leaves_a_gpu_that_is_isolated_although_its_node_gets_new_work_again() {
 }
 
 #[test]
+fn whoever_excludes_another_gpu_returns_no_isolated_one_to_work() {
+    let mut w = isolating(4);
+    let n = node(1);
+    ecc(&mut w, &n);
+    assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << 3));
+    let exclude = |gpus: u64| {
+        let reason = "slow".to_owned();
+        Command::ExcludeGpus { node: node(1), gpus: GpuSet(gpus), reason }
+    };
+    let no = w.send(exclude(1 << 5)).unwrap_err();
+    assert!(no.hint.is_some_and(|h| h.contains("exclude-gpu n001 3,5")), "{}", no.message);
+    assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << 3));
+    w.ok(exclude(1 << 3 | 1 << 5));
+    assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << 3 | 1 << 5));
+    w.ok(exclude(0));
+    assert_eq!(of(&w, &n).excluded_gpus, GpuSet::EMPTY, "who says so means it");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn undoing_what_was_not_begun_gives_no_gpu_back_that_an_operator_excluded() {
     let mut w = isolating(4);
     approves(&mut w, Action::IsolateGpu);

@@ -218,6 +218,48 @@ fn what_is_found_during_a_persons_test_keeps_the_node_out() {
     assert_eq!(open_on(&w, &n), Vec::<String>::new());
 }
 
+/// A GPU fell off the bus; its node was rebooted for that and is tested.
+fn tested_after_a_reboot() -> (TestSite, NodeName) {
+    let mut w = able(16);
+    let n = node(1);
+    xid79(&mut w, &n);
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::ApproveRemediation { id });
+    w.lose(&n);
+    w.pass(Span::mins(1));
+    meet(&mut w, 1, "boot-2");
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Testing));
+    w.pass(Span::secs(10));
+    (w, n)
+}
+
+#[test]
+fn what_is_found_during_the_test_of_a_remediation_keeps_the_node_out() {
+    let (mut w, n) = tested_after_a_reboot();
+    see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 5), Severity::Critical);
+    w.pass(Span::secs(20));
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
+    assert_eq!(remediation(&w, &n).unwrap().kind, "ecc-uncorrectable");
+    assert_eq!(open_on(&w, &n), ["ecc-uncorrectable"], "the rest is over");
+    passes(&mut w, &n, Level::Quick);
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
+    assert_eq!(open_on(&w, &n), Vec::<String>::new());
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn the_same_fault_during_the_test_of_a_remediation_leads_to_the_next_step() {
+    let (mut w, n) = tested_after_a_reboot();
+    xid79(&mut w, &n);
+    w.pass(Span::secs(20));
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
+    assert_eq!(remediation(&w, &n).unwrap().action, Action::PowerCycle);
+    assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
 #[test]
 fn a_test_that_is_lighter_than_the_policys_ends_no_repair() {
     let mut w = able(8);

@@ -110,7 +110,9 @@ pub fn start<L: Log>(
 fn ours(s: &State) -> Vec<Arc<AskedAct>> {
     let mine = |a: &&Arc<AskedAct>| match &a.act {
         Act::Ticket { .. } | Act::Page { .. } => true,
-        Act::PowerCycle { node, .. } => s.nodes.get(node).is_some_and(|n| !n.inventory.simulated),
+        Act::PowerCycle { node, .. } => {
+            s.nodes.get(node).is_some_and(|n| !a.act.is_done_by_agent(n.inventory.simulated))
+        }
         Act::ResetGpu { .. } | Act::Reboot { .. } => false,
     };
     s.health.open_acts().filter(mine).cloned().collect()

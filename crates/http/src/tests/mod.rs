@@ -3,6 +3,7 @@
 mod arrays;
 mod bounds;
 mod brand;
+mod breakers;
 mod console;
 mod counts;
 mod depends;

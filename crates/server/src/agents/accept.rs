@@ -35,7 +35,7 @@ pub(super) async fn listen(inner: Arc<Inner>, listener: Arc<TcpListener>) {
                     continue;
                 };
                 let inner = inner.clone();
-                tokio::spawn(async move {
+                let greeting = Box::pin(async move {
                     // Until it is let in, which goes on in a task of its own, or is not.
                     tokio::select! {
                         greeted = greet(inner, tcp, addr, &place) => if let Err(e) = greeted {
@@ -47,6 +47,8 @@ pub(super) async fn listen(inner: Arc<Inner>, listener: Arc<TcpListener>) {
                         }
                     }
                 });
+                // One that panics is counted; the agent comes again.
+                tokio::spawn(async move { supervise::once("agents-greet", greeting).await });
             }
             Err(e) => {
                 // Out of files, most likely; those that are open go on.

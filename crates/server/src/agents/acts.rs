@@ -43,9 +43,13 @@ impl NodeActs {
     }
 }
 
-/// Is an act of this node still under way?
+/// Is an act that is this node's to do still under way?
 pub(super) fn is_open(s: &State, node: &NodeName, id: u64) -> bool {
-    s.health.acts.get(&id).is_some_and(|a| a.ended.is_none() && a.act.node() == Some(node))
+    let simulated = s.nodes.get(node).is_some_and(|n| n.inventory.simulated);
+    s.health.acts.get(&id).is_some_and(|a| {
+        let own = a.act.node() == Some(node) && a.act.is_done_by_agent(simulated);
+        own && a.ended.is_none()
+    })
 }
 
 /// What is to be done about an act that is open.
@@ -96,7 +100,10 @@ fn turn_on(n: &Node, act: &Act) -> ActDisposition {
             .or_else(|| cannot("reboot", "--allow-reboot"))
             .unwrap_or(ActDisposition::Send),
         Act::PowerCycle { boot, .. } => {
-            let tell = if simulated { ActDisposition::Send } else { ActDisposition::Elsewhere };
+            let tell = match act.is_done_by_agent(simulated) {
+                true => ActDisposition::Send,
+                false => ActDisposition::Elsewhere,
+            };
             back(boot).unwrap_or(tell)
         }
         Act::Ticket { .. } | Act::Page { .. } => ActDisposition::Elsewhere,

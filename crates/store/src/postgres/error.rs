@@ -77,8 +77,9 @@ fn classify(e: Error, committing: bool) -> StoreError {
             };
         }
         let text = e.to_string();
+        // The driver tells this kind by its words alone; what was sent before may be committed.
         if text.contains("connect") {
-            return StoreError::Unavailable { detail, outcome_unknown: false };
+            return StoreError::Unavailable { detail, outcome_unknown: committing };
         }
         return StoreError::Other {
             what: format!("PostgreSQL's answer was not understood: {detail}"),
