@@ -167,32 +167,22 @@ async fn a_node_that_changes_with_each_connection_is_written_down_only_so_often(
 }
 
 #[tokio::test]
-async fn a_node_that_claims_work_of_another_at_every_second_connection_is_slowed_down_too() {
+async fn a_node_that_claims_work_of_another_at_every_second_connection_writes_nothing() {
     let s = site().await;
     let (_one, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("x")).await;
     let key = s.runs(job, &mut line).await;
     let (mut agent, other) = s.idle("n2").await;
     drop(other);
-    let began = s.agents.inner.clock();
     let before = count(&s, |e| matches!(e, Event::NodeBack { .. })).await;
-    let mut refused = 0;
     for n in 0..40 {
-        // The job runs, but not there: to claim it is a change, and so is to claim it no more.
+        // The job runs, but not there: neither to claim it nor to claim it no more is a change.
         agent.hello.observed = if n % 2 == 0 { vec![(key, Observed::Running)] } else { Vec::new() };
-        match agent.greet().await.1 {
-            FromServer::Welcome { .. } => {}
-            FromServer::Refused { code, message, retry: true } => {
-                assert_eq!(code, "changing", "{message}");
-                refused += 1;
-            }
-            other => panic!("{other:?}"),
-        }
+        let m = agent.greet().await.1;
+        assert!(matches!(m, FromServer::Welcome { .. }), "{m:?}");
     }
-    let passed = s.agents.inner.clock().since(began).0;
-    let written = count(&s, |e| matches!(e, Event::NodeBack { .. })).await - before;
-    assert!(written <= 11 + passed / 6_000, "{written} of 40 in {passed} ms");
-    assert!(written > 0 && refused > 0, "{written} written, {refused} refused");
+    assert_eq!(count(&s, |e| matches!(e, Event::NodeBack { .. })).await, before);
+    assert_eq!(s.job(job).state, JobState::Running);
 }
 
 #[tokio::test]
