@@ -38,6 +38,28 @@ async fn an_array_of_many_overlapping_ranges_is_refused_and_makes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_in_a_query_has_so_many_words_and_no_more() {
+    let s = site().await;
+    let metrics: Vec<String> = (0..300).map(|n| format!("m{n}")).collect();
+    for (path, field) in [
+        (format!("/v1/nodes?state={}", ["retired"; 70].join(",")), "state"),
+        (format!("/v1/metrics/history?node=n1&metrics={}", metrics.join(",")), "metrics"),
+    ] {
+        let got = s.get(&s.admin, &path).await;
+        let error = &got.json()["error"];
+        assert_eq!((got.status.as_u16(), &error["field"]), (400, &json!(field)), "{error}");
+        assert!(error["message"].as_str().unwrap().starts_with("more than "), "{error}");
+    }
+    // Each of them may be named, and one twice.
+    let all = muster_api::node::NODE_STATES.join(",");
+    for (state, found) in [(format!("{all},ready"), 1), ("ready".into(), 1), ("retired".into(), 0)]
+    {
+        let got = s.get(&s.admin, &format!("/v1/nodes?state={state}")).await;
+        assert_eq!((got.status.as_u16(), items(&got.json()).len()), (200, found), "{state}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cancelled_jobs_ran_counts_against_what_a_project_may_store() {
     let s = site().await;
     let policy = json!({"policy": {"limits": {"stored_mib_per_project": 1}}});
