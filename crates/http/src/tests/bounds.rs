@@ -149,6 +149,51 @@ async fn what_a_terminal_would_obey_is_refused_with_the_field() {
     assert_eq!((got.status.as_u16(), &got.json()["error"]["field"]), (422, &json!("description")));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_turns_what_is_around_it_is_refused_and_never_sent_back_raw() {
+    let s = site().await;
+    let turned = "fan\u{202e}txt";
+    let over = json!({"domain": {"level": "rack", "path": turned}});
+    let limits = json!([{"sku": turned, "nominal": 1}]);
+    let objective =
+        |owner: &str| json!({"name": "o", "sli": "goodput", "target": "90%", "owner": owner});
+    for (method, path, body, field) in [
+        ("PUT", "/v1/silences/q", json!({"match": {"owner": turned}, "length": "1h"}), "match"),
+        (
+            "PUT",
+            "/v1/reservations/r",
+            json!({"over": over, "start": "2999-01-01T00:00:00Z", "length": "1h"}),
+            "over",
+        ),
+        ("PUT", "/v1/policy", json!({"policy": {"power": {"feeds": {turned: 1000}}}}), "power"),
+        (
+            "PUT",
+            "/v1/quotas",
+            json!({"quotas": {"tree": [{"name": "lab", "gpus": limits}]}}),
+            "sku",
+        ),
+        ("PUT", "/v1/objectives/o", objective(turned), "owner"),
+        (
+            "POST",
+            "/v1/breakers/force",
+            json!({"entity": format!("image:{turned}"), "state": "open"}),
+            "entity",
+        ),
+        // What is no entity at all is shown in the message.
+        ("POST", "/v1/breakers/force", json!({"entity": turned, "state": "open"}), "entity"),
+    ] {
+        let got = s.call(&s.admin, method, path, &body, &[]).await;
+        let error = &got.json()["error"];
+        let named = error["field"].as_str().unwrap_or_default();
+        assert!(got.status == 422 && named.ends_with(field), "{path}: {error}");
+        assert!(!error.to_string().contains('\u{202e}'), "{error}");
+    }
+    assert_eq!(
+        s.call(&s.admin, "PUT", "/v1/objectives/o", &objective("ann"), &[]).await.status,
+        200
+    );
+}
+
 /// A job with nearly as much text as one may have.
 fn wordy(name: &str) -> Value {
     let path = |n: usize| format!("/{n:02}{}", "x".repeat(1000));
