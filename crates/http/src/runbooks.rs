@@ -4,12 +4,12 @@ use super::auth::{OperatorWriter, Reader, SiteUserWriter, SiteWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
 use super::policy::same_version;
-use super::{App, answer, gone, paging};
+use super::{App, answer, answer_bytes, gone, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
     AnswerRunbook, ReasonRequest, Runbook, RunbookAnswer, RunbookChoice, RunbookList, RunbookRun,
-    RunbookRunList, RunbookStep, RunbookStepDone, RunsQuery, SetRunbook, StartRunbook,
+    RunbookStep, RunbookStepDone, RunsQuery, SetRunbook, StartRunbook,
 };
 use muster_engine::State as Site;
 use muster_model::runbook::{Run, StepAnswer};
@@ -99,8 +99,8 @@ fn version(app: &App, name: &str) -> Option<u64> {
     app.brain().read(|s| s.runbooks.text(name).and_then(|(_, version)| version))
 }
 
-/// The run as the API shows it; `full`: with its steps.
-fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
+/// The run as the API shows it; with its steps where the state is at hand.
+fn run_view(site: Option<&Site>, r: &Run) -> RunbookRun {
     let book = muster_runbook::parse(&r.book, &r.text).ok();
     let title = |no: u32| {
         let step = book.as_ref().and_then(|b| b.step(no));
@@ -122,8 +122,8 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
         chose: d.chose.clone(),
         note: d.note.clone(),
     });
-    let open = r.ended.is_none() && full;
-    let here = book.as_ref().and_then(|b| b.step(r.step)).filter(|_| open);
+    let open = site.filter(|_| r.ended.is_none());
+    let here = book.as_ref().and_then(|b| b.step(r.step)).filter(|_| open.is_some());
     RunbookRun {
         id: r.id.to_string(),
         runbook: r.book.clone(),
@@ -135,10 +135,10 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
         started_at: r.started_at.into(),
         step: r.step,
         now: here.map(|x| step(x, &r.vars)),
-        sees: if open { muster_engine::current_observation(s, r) } else { None },
+        sees: open.and_then(|s| muster_engine::current_observation(s, r)),
         waits: r.waits.clone(),
         until: r.until.map(Into::into),
-        done: if full { done.collect() } else { Vec::new() },
+        done: if site.is_some() { done.collect() } else { Vec::new() },
         ended_at: r.ended.as_ref().map(|e| e.at.into()),
         why: r.ended.as_ref().map(|e| e.why.clone()),
     }
@@ -159,7 +159,7 @@ fn id(text: &str) -> Reply<u64> {
 
 fn show_run(app: &App, id: u64) -> Reply<(Seq, RunbookRun)> {
     let (seq, found) =
-        app.brain().read(|s| (s.seq, s.runbooks.runs.get(&id).map(|r| run_view(s, r, true))));
+        app.brain().read(|s| (s.seq, s.runbooks.runs.get(&id).map(|r| run_view(Some(s), r))));
     let found = found.ok_or_else(|| {
         Failure::not_found(format!("there is no run {id}"))
             .hint("`muster runbook runs` lists them; what ended long ago is only in the log")
@@ -276,7 +276,7 @@ pub(crate) async fn start(
 
 /// List runs, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/runbook-runs", tag = "runbooks", params(RunsQuery),
-    responses((status = 200, description = "A page of runs.", body = RunbookRunList))))]
+    responses((status = 200, description = "A page of runs.", body = muster_api::RunbookRunList))))]
 pub(crate) async fn runs(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -285,16 +285,20 @@ pub(crate) async fn runs(
     caller.over_site(Role::Viewer)?;
     let limit = paging::limit(q.limit)?;
     let below: Option<u64> = paging::decode("runs", q.cursor.as_deref())?;
-    let (seq, items, cursor) = app.brain().read(|s| {
+    let (seq, found, cursor) = app.brain().read(|s| {
         let fits = |r: &Arc<Run>| {
             q.open.is_none_or(|o| o == r.ended.is_none())
                 && q.runbook.as_ref().is_none_or(|b| r.book == *b)
                 && q.node.as_ref().is_none_or(|n| r.vars.get("node") == Some(n))
         };
         let (found, cursor) = paging::newest("runs", &s.runbooks.runs, (limit, below), fits);
-        (s.seq, found.into_iter().map(|r| run_view(s, r, false)).collect(), cursor)
+        (s.seq, found.into_iter().cloned().collect::<Vec<_>>(), cursor)
     });
-    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RunbookRunList { items, cursor }))
+    // The text of each is read for its title: nobody waits for that.
+    let page =
+        move || paging::numbered("runs", found.iter().map(|r| (r.id, run_view(None, r))), cursor);
+    let bytes = app.aside(&caller.token, page).await??;
+    Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes))
 }
 
 /// Get a run with what it saw and did.
