@@ -18,6 +18,7 @@ mod fleet;
 mod fleet_metrics;
 mod guard;
 mod health;
+mod injections;
 mod jobs;
 mod last_used;
 mod limits;
@@ -62,6 +63,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use extract::MUSTER_SEQ;
 use feed::Feed;
+use injections::Injections;
 use limits::{BodyPermit, Buckets, Heavy, InFlightCounts, StreamPermit};
 use metrics::{HttpMetrics, Pages};
 use muster_brand::Brand;
@@ -227,6 +229,7 @@ struct Inner {
     delay: RuntimeDelay,
     turn: tokio::sync::Mutex<()>,
     whatif: Arc<Semaphore>,
+    injections: Injections,
     standings: ObjectiveStatuses,
     post: AlertDelivery,
     counter: Counter,
@@ -269,6 +272,7 @@ impl App {
             delay: RuntimeDelay::default(),
             turn: tokio::sync::Mutex::new(()),
             whatif: Arc::new(Semaphore::new(1)),
+            injections: Injections::default(),
             standings: ObjectiveStatuses::default(),
             post: AlertDelivery::default(),
             counter: Counter::default(),
@@ -391,6 +395,11 @@ impl App {
     /// Held while a document that is replaced as a whole is looked at and then written.
     fn turn(&self) -> &tokio::sync::Mutex<()> {
         &self.0.turn
+    }
+
+    /// Faults that were injected under a key.
+    fn injections(&self) -> &Injections {
+        &self.0.injections
     }
 
     /// The one turn at simulating what a change would do.

@@ -402,7 +402,7 @@ pub(crate) async fn inject(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,
     Segment(name): Segment,
-    JsonBody { value, .. }: JsonBody<Inject>,
+    JsonBody { value, raw }: JsonBody<Inject>,
 ) -> Reply {
     let name = node_name(&name)?;
     let (_, node) = find(&app, &writer.caller, &name)?;
@@ -412,7 +412,11 @@ pub(crate) async fn inject(
         )));
     }
     possible(&value)?;
-    let message = app.agents().inject(&name, value).await.map_err(Failure::conflict)?;
+    // Nothing goes into the log; the key alone is wanted, as any other write would have it.
+    let request = writer.request(&app, &raw, Command::FindingsSeen { findings: Vec::new() });
+    let (agents, node) = (app.agents().clone(), name.clone());
+    let inject = async move { agents.inject(&node, value).await };
+    let message = app.injections().once(request.key, inject)?.await.map_err(Failure::conflict)?;
     let injected = Injected { node: name.to_string(), ok: true, message };
     Ok(answer(&app, &writer.caller, StatusCode::OK, app.brain().durable(), None, &injected))
 }
