@@ -443,8 +443,13 @@ fn topology_view(t: &muster_model::topology::Topology) -> Topology {
     responses((status = 200, description = "Place of each node.", body = Topology))))]
 pub(crate) async fn topology(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let (seq, t) = app.brain().read(|s| (s.seq, Arc::clone(&s.topology)));
-    let t = topology_view(&t);
-    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(t.version), &t))
+    // Of a large site these are megabytes.
+    let (asked, asking) = (app.clone(), caller.clone());
+    let whole = move || {
+        let t = topology_view(&t);
+        answer(&asked, &asking, StatusCode::OK, seq, Some(t.version), &t)
+    };
+    app.aside(&caller.token, whole).await
 }
 
 /// The location of nodes, as it is sent. Accepts what `GET` returned.

@@ -243,7 +243,7 @@ pub(crate) async fn dry_run(
     let (actor, vars) = (caller.actor.clone(), value.vars);
     // A copy of a large site takes a moment; others are not to wait for it.
     let rehearsed = move || {
-        let state = brain.read(Site::clone);
+        let state = brain.read_copy(Site::clone);
         let (seq, now) = (state.seq, brain.now());
         let outside = |look: &muster_runbook::Observable| figure(&agents, look, &vars);
         (seq, muster_engine::rehearse(state, &name, &vars, &actor, now, &outside))

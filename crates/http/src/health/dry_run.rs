@@ -64,7 +64,12 @@ async fn rehearse(
     // writer nor others who ask are to wait for it.
     let brain = app.brain().clone();
     let begun = move || {
-        RemediationRehearsal::new(&brain.read(Site::clone), brain.engine_policy(), policy, from)
+        RemediationRehearsal::new(
+            &brain.read_copy(Site::clone),
+            brain.engine_policy(),
+            policy,
+            from,
+        )
     };
     let mut life = app.aside(token, begun).await?;
     let least = Seq(end.0.saturating_sub(READ));

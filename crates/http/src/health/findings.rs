@@ -73,7 +73,7 @@ pub(crate) async fn list(
                 && q.kind.as_ref().is_none_or(|k| f.seen.kind == *k)
                 && least.is_none_or(|l| f.seen.severity >= l)
                 && node.as_ref().is_none_or(|n: &NodeName| f.seen.entity.node() == Some(n))
-                && q.job.is_none_or(|j| mine || view(f).job == Some(j))
+                && q.job.is_none_or(|j| mine || f.seen.job() == Some(JobId(j)))
                 && (mine || sees(s, &caller, f))
         };
         let (found, cursor) = paging::newest("findings", &s.health.findings, (limit, below), fits);
