@@ -11,7 +11,7 @@ use muster_api::{
     AnswerRunbook, ReasonRequest, Runbook, RunbookAnswer, RunbookChoice, RunbookList, RunbookRun,
     RunbookStep, RunbookStepDone, RunsQuery, SetRunbook, StartRunbook,
 };
-use muster_engine::State as Site;
+use muster_engine::{SiteRunbooks, State as Site};
 use muster_model::runbook::{Run, StepAnswer};
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, Seq};
@@ -81,9 +81,9 @@ fn brief(b: &ParsedRunbook, version: Option<u64>) -> Runbook {
     }
 }
 
-fn whole(s: &Site, name: &str) -> Option<Runbook> {
-    let name = s.runbooks.find(name)?;
-    let (text, version) = s.runbooks.text(&name)?;
+fn whole(books: &SiteRunbooks, name: &str) -> Option<Runbook> {
+    let name = books.find(name)?;
+    let (text, version) = books.text(&name)?;
     let b = muster_runbook::parse(&name, &text).ok()?;
     let none = BTreeMap::new();
     Some(Runbook {
@@ -172,9 +172,10 @@ fn show_run(app: &App, id: u64) -> Reply<(Seq, RunbookRun)> {
     responses((status = 200, description = "All of them.", body = RunbookList))))]
 pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
     caller.over_site(Role::Viewer)?;
-    let (seq, items) = app.brain().read(|s| {
-        (s.seq, s.runbooks.all().values().map(|(b, version)| brief(b, *version)).collect())
-    });
+    let (seq, books) = app.brain().read(|s| (s.seq, s.runbooks.clone()));
+    let all =
+        move || books.all().values().map(|(b, version)| brief(b, *version)).collect::<Vec<_>>();
+    let items = app.aside(&caller.token, all).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RunbookList { items, cursor: None }))
 }
 
@@ -188,7 +189,10 @@ pub(crate) async fn get(
     Segment(name): Segment,
 ) -> Reply {
     caller.over_site(Role::Viewer)?;
-    let (seq, found) = app.brain().read(|s| (s.seq, whole(s, &name)));
+    let (seq, books) = app.brain().read(|s| (s.seq, s.runbooks.clone()));
+    // A name that none has is looked for in what each of them serves.
+    let asked = name.clone();
+    let found = app.aside(&caller.token, move || whole(&books, &asked)).await?;
     let found = found.ok_or_else(|| no_book(&name))?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, found.version, &found))
 }
@@ -207,7 +211,7 @@ pub(crate) async fn set(
     same_version(&app, &writer, &raw, "runbook", version(&app, &name))?;
     let command = Command::SetRunbook { name: name.clone(), text: Arc::from(value.text) };
     let seq = writer.put(&app, &raw, command).await?.seq;
-    let found = app.brain().read(|s| whole(s, &name)).ok_or_else(|| no_book(&name))?;
+    let found = app.brain().read(|s| whole(&s.runbooks, &name)).ok_or_else(|| no_book(&name))?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, found.version, &found))
 }
 
