@@ -88,6 +88,12 @@ impl Reservation {
         self.projects.is_empty()
     }
 
+    /// Its name, for those who may know it: everybody where it is for maintenance, else its projects.
+    #[must_use]
+    pub fn name_for(&self, project: &ProjectName) -> Option<&Label> {
+        (self.is_maintenance() || self.projects.contains(project)).then_some(&self.name)
+    }
+
     /// The window that goes on at `t`, or the next one after it.
     #[must_use]
     pub fn window(&self, t: Time) -> Option<(Time, Time)> {

@@ -293,11 +293,30 @@ fn time_is_a_reason_too() {
 }
 
 #[test]
+fn a_reservation_of_another_project_is_counted_and_not_named() {
+    let mut life = ClusterRun::new(fleet(1, 3, 8));
+    life.reserve(closed("merger", &["n000"], &["p1"], life.now, 60));
+    let e = why(&life, gang(3, 8));
+    assert!(e.summary.ends_with("reserved for others (1 of another project)"), "{e:?}");
+    life.reserve(closed("fans", &["n001"], &[], life.now, 60));
+    life.reserve(closed("launch", &["n002"], &["p1"], life.now, 60));
+    let e = why(&life, gang(3, 8));
+    assert!(e.summary.ends_with("reserved for others (fans, 2 of other projects)"), "{e:?}");
+    assert!(!format!("{e:?}").contains("merger"), "{e:?}");
+    // Where it may start, it is stopped later.
+    let mut life = ClusterRun::new(fleet(1, 1, 8));
+    life.reserve(closed("merger", &["n000"], &["p1"], life.now + Span::mins(60), 60));
+    let e = format!("{:?}", why(&life, gang(1, 8)));
+    assert!(e.contains("a reservation of another project begins on node n000"), "{e}");
+    assert!(!e.contains("merger"), "{e}");
+}
+
+#[test]
 fn only_reservations_that_keep_a_free_node_are_named() {
     let mut life = ClusterRun::new(fleet(1, 4, 8));
-    life.reserve(closed("late", &["n000"], &["p1"], life.now + Span::mins(60), 60));
-    life.reserve(closed("now", &["n001"], &["p1"], life.now, 60));
-    life.reserve(closed("out", &["n002"], &["p1"], life.now, 60));
+    life.reserve(closed("late", &["n000"], &[], life.now + Span::mins(60), 60));
+    life.reserve(closed("now", &["n001"], &[], life.now, 60));
+    life.reserve(closed("out", &["n002"], &[], life.now, 60));
     let mut out = life.nodes.values().find(|n| n.name.as_str() == "n002").unwrap().clone();
     out.block = Some(Block::Cordoned);
     life.upsert(out);
