@@ -14,7 +14,8 @@ use muster_model::spec::{JobSpec, Tier};
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{PlannedPreemption, planned_preemption};
 use muster_scheduler::{
-    Constraint, Estimate, Explanation, FAR, JobAhead, Reasons, Work, explain, window_words,
+    Constraint, Estimate, Explanation, FAR, JobAhead, Reasons, Work, explain, impossible,
+    window_words,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -454,10 +455,9 @@ impl State {
         if self.index.cluster.fleet.is_empty() {
             return Ok(());
         }
-        let e = explain(&self.index.cluster, w, &self.policy, now);
-        if !e.impossible {
+        let Some(e) = impossible(&self.index.cluster, w, &self.policy, now) else {
             return Ok(());
-        }
+        };
         let mut refusal = Refusal::new(RefusalCode::Policy, e.summary).field("gang");
         refusal.hint = e
             .suggestions

@@ -12,7 +12,7 @@ use muster_model::quota::Quotas;
 use muster_model::spec::{Group, Tier};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
-use muster_scheduler::{Block, Demand, Explanation, Reasons, Work, explain, plan};
+use muster_scheduler::{Block, Demand, Explanation, Reasons, Work, explain, impossible, plan};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -51,6 +51,9 @@ fn in_service(life: &ClusterRun) -> ClusterRun {
 
 /// Takes away what the reason names, and sees that it was it.
 fn recheck(life: &ClusterRun, w: &Work, e: &Explanation) {
+    // What refuses a submission says the same with less work.
+    let never = impossible(&life.c, w, &life.policy, life.now);
+    assert_eq!(never.as_ref(), e.impossible.then_some(e));
     let Some(why) = binding(e) else { return };
     let mut other = life.clone();
     let now = |l: &ClusterRun| binding(&ask(l, w)).map(ToString::to_string);
