@@ -64,7 +64,7 @@ use axum::response::{IntoResponse as _, Response};
 use extract::MUSTER_SEQ;
 use feed::Feed;
 use injections::Injections;
-use limits::{BodyPermit, Buckets, Heavy, InFlightCounts, StreamPermit};
+use limits::{BodyPermit, Buckets, Heavy, InFlightCounts, PerCaller, StreamPermit};
 use metrics::{HttpMetrics, Pages};
 use muster_brand::Brand;
 use muster_model::{Seq, Time};
@@ -230,6 +230,7 @@ struct Inner {
     turn: tokio::sync::Mutex<()>,
     whatif: Arc<Semaphore>,
     injections: Injections,
+    rehearsals: PerCaller,
     standings: ObjectiveStatuses,
     post: AlertDelivery,
     counter: Counter,
@@ -273,6 +274,7 @@ impl App {
             turn: tokio::sync::Mutex::new(()),
             whatif: Arc::new(Semaphore::new(1)),
             injections: Injections::default(),
+            rehearsals: PerCaller::default(),
             standings: ObjectiveStatuses::default(),
             post: AlertDelivery::default(),
             counter: Counter::default(),
@@ -395,6 +397,11 @@ impl App {
     /// Held while a document that is replaced as a whole is looked at and then written.
     fn turn(&self) -> &tokio::sync::Mutex<()> {
         &self.0.turn
+    }
+
+    /// Who tries remediations on the past.
+    fn rehearsals(&self) -> &PerCaller {
+        &self.0.rehearsals
     }
 
     /// Faults that were injected under a key.

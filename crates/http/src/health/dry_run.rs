@@ -46,6 +46,9 @@ pub(crate) async fn dry_run(
         }
         None => app.brain().read(|s| s.policy.remediations.clone()),
     };
+    // Each has a copy of the state while it reads the log: one of each token at a time.
+    let turn = app.rehearsals().of(&caller.token, 1).acquire_owned().await;
+    let _turn = turn.map_err(|_| Failure::internal())?;
     let to = app.brain().now();
     let from = to - Span::hours(24 * u64::from(days));
     let (seq, report) = rehearse(&app, &caller.token, policy, from, to).await?;
