@@ -88,11 +88,7 @@ impl Finding {
             state: word(closed.as_ref()).into(),
             node: entity.node().map(ToString::to_string),
             gpu: entity.gpu(),
-            job: match (attempt, entity) {
-                (Some(a), _) => Some(a.job.0),
-                (None, Entity::Job(j)) => Some(j.0),
-                _ => None,
-            },
+            job: seen.job().map(|j| j.0),
             entity: entity.clone(),
             attempt: attempt.map(|a| a.to_string()),
             rank: *rank,

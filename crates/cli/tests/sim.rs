@@ -156,6 +156,20 @@ fn a_run_is_told_to_people_and_written_as_a_page() {
 }
 
 #[test]
+fn a_run_that_is_not_as_expected_ends_with_1_and_says_where() {
+    let p = SimDir::new();
+    let expect = "\n[expect]\ninterruptions = [0, 100000]\nspares = ";
+    p.write("met.toml", &format!("{TINY}{expect}[1, 1]\n"));
+    assert!(p.good(&["sim", "run", "met.toml"]).contains("all 2 met"));
+    p.write("missed.toml", &format!("{TINY}{expect}[5, 9]\n"));
+    let said = p.muster(&["sim", "run", "missed.toml", "-o", "json"]);
+    assert_eq!(said.code, Some(1), "{}", said.stderr);
+    assert!(said.stderr.contains("not as expected: spares"), "{}", said.stderr);
+    let outcome: Value = serde_json::from_str(&said.stdout).expect("one document");
+    assert_eq!(outcome["spares"], 1);
+}
+
+#[test]
 fn the_number_of_threads_changes_nothing() {
     let p = SimDir::new();
     let on = |threads: &str| {

@@ -8,13 +8,14 @@ use muster_model::command::{Refusal, RefusalCode, user_of};
 use muster_model::hold::HeldBy;
 use muster_model::ids::JobId;
 use muster_model::job::{Basis, Job, JobState, Rank, ReservedStart, START_DUE, StopReason};
-use muster_model::names::{Label, ProjectName};
+use muster_model::names::ProjectName;
 use muster_model::resolve::resolve;
 use muster_model::spec::{JobSpec, Tier};
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{PlannedPreemption, planned_preemption};
 use muster_scheduler::{
-    Constraint, Estimate, Explanation, FAR, JobAhead, Reasons, Work, explain, window_words,
+    Constraint, Estimate, Explanation, FAR, JobAhead, Reasons, Work, explain, impossible,
+    window_words,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -227,7 +228,7 @@ impl State {
         if let Some(p) = job.reserved_ahead(now) {
             let window = self.window_before(p, &job.project, now);
             let limits = match window {
-                Some(name) => format!("reserved from the end of reservation `{name}`"),
+                Some(what) => format!("reserved from the end of {what}"),
                 None => "reserved by the time limits of what runs".to_owned(),
             };
             // Work of a higher class takes capacity that is only waited for.
@@ -299,7 +300,7 @@ impl State {
 
     /// The reservation whose end a reserved start waits for: it ends at that very moment on one of
     /// the nodes, and nothing that runs on them does.
-    fn window_before(&self, p: &ReservedStart, project: &ProjectName, now: Time) -> Option<&Label> {
+    fn window_before(&self, p: &ReservedStart, project: &ProjectName, now: Time) -> Option<String> {
         let ends = |b: &&BookedReservation| {
             let r = &b.reservation;
             r.window(now).is_some_and(|(_, end)| end == p.at)
@@ -310,7 +311,11 @@ impl State {
         let running = &self.index.cluster.running;
         let mut here = p.nodes.iter().flat_map(|n| self.attempts_on(n));
         let by_limit = here.any(|j| running.get(&j.id).is_some_and(|r| r.until == p.at));
-        (!by_limit).then_some(&found.reservation.name)
+        let what = || match found.reservation.name_for(project) {
+            Some(name) => format!("reservation `{name}`"),
+            None => "a reservation of another project".to_owned(),
+        };
+        (!by_limit).then(what)
     }
 
     /// What would happen to a spec of this actor's, without submitting it.
@@ -452,10 +457,9 @@ impl State {
         if self.index.cluster.fleet.is_empty() {
             return Ok(());
         }
-        let e = explain(&self.index.cluster, w, &self.policy, now);
-        if !e.impossible {
+        let Some(e) = impossible(&self.index.cluster, w, &self.policy, now) else {
             return Ok(());
-        }
+        };
         let mut refusal = Refusal::new(RefusalCode::Policy, e.summary).field("gang");
         refusal.hint = e
             .suggestions

@@ -8,7 +8,7 @@ use muster_model::quota::{AccountRow, LimitRow, Quota, QuotaReport, QuotaRow};
 use muster_model::units::Time;
 use muster_scheduler::quota::KindUsage;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A move that would let a waiting gang start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,120 +57,132 @@ impl State {
             had.entry(key.clone()).or_default();
             rank.insert(key, ranks.get(i).copied().unwrap_or(0) + 1);
         }
-        let used = Used { had, held, rank };
+        let used = Used::of(had, held, rank);
         QuotaReport { quotas: self.quota_rows(&used), accounts: self.account_rows(&used) }
     }
 
     fn quota_rows(&self, used: &Used) -> Vec<QuotaRow> {
         let tree = &self.quotas.tree;
-        let mut out = Vec::new();
-        let mut open: Vec<(&Quota, u32)> =
-            tree.iter().rev().filter(|q| q.parent.is_none()).map(|q| (q, 0)).collect();
-        while let Some((q, depth)) = open.pop() {
-            let siblings = tree.iter().filter(|o| o.parent == q.parent);
-            let shares: u64 = siblings.clone().map(|o| u64::from(o.shares)).sum();
-            let all: u128 = siblings.map(|o| used.had_by(&self.below(&o.name))).sum();
-            let mine = self.below(&q.name);
-            let usage = used.had_by(&mine);
-            let ledger = self.index.cluster.ledger.usage(&q.name);
-            let limits = q.gpus.iter().map(|l| {
-                let same = |u: &&KindUsage| u.kind.sku == l.sku && u.kind.tier == l.tier;
-                let now = ledger.iter().find(same);
-                let nominal_milli = u64::from(l.nominal) * 1000;
-                let borrow = l.borrow.map(|b| u64::from(b) * 1000);
-                LimitRow {
-                    sku: l.sku.clone(),
-                    tier: l.tier,
-                    nominal_milli,
-                    owned_milli: now.map_or(nominal_milli, |u| u.owned),
-                    borrow_milli: if now.is_some_and(|u| !u.may_borrow) { Some(0) } else { borrow },
-                    lend_milli: l.lend.map(|b| u64::from(b) * 1000),
-                    used_milli: now.map_or(0, |u| u.used),
-                    borrowed_milli: now.map_or(0, |u| u.borrowed),
-                    left_milli: now.map_or(0, |u| u.left),
-                }
-            });
-            out.push(QuotaRow {
+        let mut below = Below::new();
+        for (i, q) in tree.iter().enumerate() {
+            below.entry(q.parent.as_ref()).or_default().push(i);
+        }
+        // From the roots down, each before those below it.
+        let mut order: Vec<(usize, u32)> = Vec::new();
+        let mut open: Vec<(usize, u32)> =
+            below_of(&below, None).iter().rev().map(|i| (*i, 0)).collect();
+        while let Some((i, depth)) = open.pop() {
+            order.push((i, depth));
+            let next = below_of(&below, Some(&tree[i].name)).iter().rev();
+            open.extend(next.map(|c| (*c, depth + 1)));
+        }
+        // From the leaves up: what the projects of a node and of all below it had, and hold.
+        let mut totals = vec![(0u128, 0u64); tree.len()];
+        for (i, _) in order.iter().rev() {
+            let q = &tree[*i];
+            let own = q.projects.iter().filter_map(|p| used.of_project.get(p));
+            let own = own.fold((0u128, 0u64), |(had, held), p| (had + p.had, held + p.held));
+            let under = below_of(&below, Some(&q.name)).iter().map(|c| totals[*c]);
+            let total = under.fold(own, |(had, held), (h, k)| (had + h, held + k));
+            totals[*i] = total;
+        }
+        let sum = |all: &[usize]| -> (u64, u128) {
+            let each = all.iter().map(|i| (u64::from(tree[*i].shares), totals[*i].0));
+            each.fold((0u64, 0u128), |(shares, had), (s, h)| (shares + s, had + h))
+        };
+        // Of those that hang on one node together.
+        let sums: BTreeMap<Option<&Label>, (u64, u128)> =
+            below.iter().map(|(parent, all)| (*parent, sum(all))).collect();
+        let row = |(i, depth): (usize, u32)| {
+            let q = &tree[i];
+            let (shares, all) = sums.get(&q.parent.as_ref()).copied().unwrap_or_default();
+            let (usage, held) = totals[i];
+            QuotaRow {
                 name: q.name.to_string(),
                 parent: q.parent.as_ref().map(ToString::to_string),
                 depth,
                 shares: q.shares,
                 order: q.order,
                 projects: q.projects.iter().map(ToString::to_string).collect(),
-                limits: limits.collect(),
-                used_milli: Some(used.held_by(&mine)),
+                limits: self.limit_rows(q),
+                used_milli: Some(held),
                 entitled_milli: part(u128::from(q.shares), u128::from(shares)),
                 received_milli: Some(part(usage, all)),
                 usage_gpu_s: Some(gpu_seconds(usage)),
-            });
-            let below = tree.iter().rev().filter(|o| o.parent.as_ref() == Some(&q.name));
-            open.extend(below.map(|o| (o, depth + 1)));
-        }
-        out
+            }
+        };
+        order.into_iter().map(row).collect()
     }
 
-    /// Projects of a node of the tree and of all below it.
-    fn below(&self, name: &Label) -> BTreeSet<ProjectName> {
-        let mut out = BTreeSet::new();
-        let mut open = vec![name.clone()];
-        while let Some(n) = open.pop() {
-            for q in &self.quotas.tree {
-                if q.name == n {
-                    out.extend(q.projects.iter().cloned());
-                }
-                if q.parent.as_ref() == Some(&n) {
-                    open.push(q.name.clone());
-                }
-            }
+    fn limit_rows(&self, q: &Quota) -> Vec<LimitRow> {
+        if q.gpus.is_empty() {
+            return Vec::new();
         }
-        out
+        let ledger = self.index.cluster.ledger.usage(&q.name);
+        let limits = q.gpus.iter().map(|l| {
+            let same = |u: &&KindUsage| u.kind.sku == l.sku && u.kind.tier == l.tier;
+            let now = ledger.iter().find(same);
+            let nominal_milli = u64::from(l.nominal) * 1000;
+            let borrow = l.borrow.map(|b| u64::from(b) * 1000);
+            LimitRow {
+                sku: l.sku.clone(),
+                tier: l.tier,
+                nominal_milli,
+                owned_milli: now.map_or(nominal_milli, |u| u.owned),
+                borrow_milli: if now.is_some_and(|u| !u.may_borrow) { Some(0) } else { borrow },
+                lend_milli: l.lend.map(|b| u64::from(b) * 1000),
+                used_milli: now.map_or(0, |u| u.used),
+                borrowed_milli: now.map_or(0, |u| u.borrowed),
+                left_milli: now.map_or(0, |u| u.left),
+            }
+        });
+        limits.collect()
     }
 
     fn account_rows(&self, used: &Used) -> Vec<AccountRow> {
-        let mut out = Vec::new();
-        let projects: BTreeSet<&ProjectName> = used.had.keys().map(|(p, _)| p).collect();
         let queue = &self.index.cluster.queue;
-        let of = |p: &ProjectName| -> Option<String> {
-            self.quotas.tree.iter().find(|q| q.projects.contains(p)).map(|q| q.name.to_string())
-        };
-        for p in &projects {
-            let one: BTreeSet<ProjectName> = [(*p).clone()].into();
-            let quota = of(p);
-            let siblings: Vec<&&ProjectName> = projects.iter().filter(|o| of(o) == quota).collect();
-            let all: u128 = siblings.iter().map(|o| used.had_by(&[(**o).clone()].into())).sum();
-            let usage = used.had_by(&one);
-            let users: Vec<&String> =
-                used.had.keys().filter(|(q, _)| q == *p).map(|(_, u)| u).collect();
-            let waiting: usize = users.iter().map(|u| queue.waiting(p, u)).sum();
+        let mut quota_of: BTreeMap<&ProjectName, &Label> = BTreeMap::new();
+        for q in &self.quotas.tree {
+            for p in &q.projects {
+                quota_of.entry(p).or_insert(&q.name);
+            }
+        }
+        // Of the projects that hang on one node, or on none: how many, and what they had.
+        let mut together: BTreeMap<Option<&Label>, (u128, u128)> = BTreeMap::new();
+        for (p, of) in &used.of_project {
+            let sum = together.entry(quota_of.get(p).copied()).or_default();
+            *sum = (sum.0 + 1, sum.1 + of.had);
+        }
+        let mut out = Vec::new();
+        for (p, of) in &used.of_project {
+            let quota = quota_of.get(p).copied();
+            let (siblings, all) = together.get(&quota).copied().unwrap_or_default();
+            let quota = quota.map(ToString::to_string);
+            let waiting: usize = of.users.iter().map(|u| queue.waiting(p, u)).sum();
+            let keys = || of.users.iter().map(move |u| (p.clone(), u.clone()));
             out.push(AccountRow {
-                project: (*p).to_string(),
+                project: p.to_string(),
                 user: None,
                 quota: quota.clone(),
-                used_milli: used.held_by(&one),
-                running: used.jobs_of(|(q, _)| q == *p),
+                used_milli: of.held,
+                running: of.jobs,
                 waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
-                entitled_milli: part(1, siblings.len() as u128),
-                received_milli: Some(part(usage, all)),
-                usage_gpu_s: gpu_seconds(usage),
-                rank: users
-                    .iter()
-                    .filter_map(|u| used.rank.get(&((*p).clone(), (*u).clone())))
-                    .min()
-                    .copied()
-                    .unwrap_or(1),
+                entitled_milli: part(1, siblings),
+                received_milli: Some(part(of.had, all)),
+                usage_gpu_s: gpu_seconds(of.had),
+                rank: keys().filter_map(|key| used.rank.get(&key)).min().copied().unwrap_or(1),
             });
-            for u in &users {
-                let key = ((*p).clone(), (*u).clone());
+            for key in keys() {
                 let mine = used.had.get(&key).copied().unwrap_or(0);
                 out.push(AccountRow {
-                    project: (*p).to_string(),
-                    user: Some((*u).clone()),
+                    project: p.to_string(),
+                    user: Some(key.1.clone()),
                     quota: quota.clone(),
                     used_milli: used.held.get(&key).map_or(0, |h| h.1),
                     running: used.held.get(&key).map_or(0, |h| h.0),
-                    waiting: u32::try_from(queue.waiting(p, u)).unwrap_or(u32::MAX),
-                    entitled_milli: part(1, users.len() as u128),
-                    received_milli: Some(part(mine, usage)),
+                    waiting: u32::try_from(queue.waiting(p, &key.1)).unwrap_or(u32::MAX),
+                    entitled_milli: part(1, of.users.len() as u128),
+                    received_milli: Some(part(mine, of.had)),
                     usage_gpu_s: gpu_seconds(mine),
                     rank: used.rank.get(&key).copied().unwrap_or(1),
                 });
@@ -203,22 +215,49 @@ impl State {
     }
 }
 
+/// Which nodes of the tree hang on each, and on none: the roots.
+type Below<'a> = BTreeMap<Option<&'a Label>, Vec<usize>>;
+
+fn below_of<'a>(below: &'a Below<'a>, parent: Option<&'a Label>) -> &'a [usize] {
+    below.get(&parent).map(Vec::as_slice).unwrap_or_default()
+}
+
 /// What accounts have had and hold.
 struct Used {
     had: BTreeMap<(ProjectName, String), u128>,
     held: BTreeMap<(ProjectName, String), (u32, u64)>,
     rank: BTreeMap<(ProjectName, String), u32>,
+    of_project: BTreeMap<ProjectName, ProjectUse>,
+}
+
+/// The same of all users of a project.
+#[derive(Default)]
+struct ProjectUse {
+    had: u128,
+    held: u64,
+    jobs: u32,
+    /// In order of their names.
+    users: Vec<String>,
 }
 
 impl Used {
-    fn had_by(&self, projects: &BTreeSet<ProjectName>) -> u128 {
-        self.had.iter().filter(|((p, _), _)| projects.contains(p)).map(|(_, u)| u).sum()
-    }
-    fn held_by(&self, projects: &BTreeSet<ProjectName>) -> u64 {
-        self.held.iter().filter(|((p, _), _)| projects.contains(p)).map(|(_, h)| h.1).sum()
-    }
-    fn jobs_of(&self, test: impl Fn(&(ProjectName, String)) -> bool) -> u32 {
-        self.held.iter().filter(|(k, _)| test(k)).map(|(_, h)| h.0).sum()
+    /// Each account is looked at once: there may be thousands, and whoever asks for the report has
+    /// the state locked.
+    fn of(
+        had: BTreeMap<(ProjectName, String), u128>,
+        held: BTreeMap<(ProjectName, String), (u32, u64)>,
+        rank: BTreeMap<(ProjectName, String), u32>,
+    ) -> Used {
+        let mut of_project: BTreeMap<ProjectName, ProjectUse> = BTreeMap::new();
+        for (key, value) in &had {
+            let of = of_project.entry(key.0.clone()).or_default();
+            let (jobs, milli) = held.get(key).copied().unwrap_or_default();
+            of.had += value;
+            of.held += milli;
+            of.jobs += jobs;
+            of.users.push(key.1.clone());
+        }
+        Used { had, held, rank, of_project }
     }
 }
 

@@ -174,6 +174,8 @@ fn somebody_escalates_an_alert_before_its_time() {
     w.sleep(Span::mins(2));
     let id = open(&w)[0].id.clone();
     assert_eq!(deliver(&mut w).len(), 1);
+    let turned = Command::AcknowledgeAlert { id: id.clone(), note: "on\u{202e}it".into() };
+    assert_eq!(w.send(turned).unwrap_err().field.as_deref(), Some("note"));
     w.ok(Command::AcknowledgeAlert { id: id.clone(), note: String::new() });
     w.ok(escalate(&id));
     let a = w.engine.state().slo.alerts[&id].clone();

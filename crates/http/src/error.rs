@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use muster_api::error::{code_status, code_word};
 use muster_api::{ErrorBody, ErrorInfo};
 use muster_model::Refusal;
+use muster_model::text::is_odd;
 use muster_server::brain::{BrainError, CannotWrite};
 use std::time::Duration;
 
@@ -161,9 +162,27 @@ impl From<BrainError> for Failure {
     }
 }
 
+/// What a caller wrote may be in it: nothing of it moves a cursor or turns the text around it.
+fn plain(text: String) -> String {
+    let odd = |c: char| c != '\n' && is_odd(c);
+    if !text.contains(odd) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if odd(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let ErrorParts { status, code, message, field, hint, header } = *self.0;
+        let (message, field, hint) = (plain(message), field.map(plain), hint.map(plain));
         let body = ErrorBody { error: ErrorInfo { code: code.into(), message, field, hint } };
         let mut response = (status, axum::Json(body)).into_response();
         if let Some((name, value)) = header {

@@ -27,6 +27,9 @@ use std::time::Instant;
 pub(super) const BATCH: usize = 512;
 /// Bytes of events sent at a time, unless one event alone has more.
 const BATCH_BYTES: usize = 128 << 10;
+/// More records than these are looked through aside where only some are wanted: nothing may come of
+/// them, and who sends nothing waits for nobody.
+const CHOSEN_AT_ONCE: usize = 64;
 /// Followers that are so many records behind the end still share what is sent to them: cancelling
 /// the largest array writes about as many at once.
 const BURST: u64 = 32_768;
@@ -257,13 +260,39 @@ async fn batch(
             NextText::Wait(made) => made.await,
         }
     }
-    let (mut text, mut upto) = (String::new(), from.after);
-    for record in read(app, caller, from).await? {
+    let records = read(app, caller, from).await?;
+    let places = (from.after, end);
+    let made = if filter.is_empty() || records.len() <= CHOSEN_AT_ONCE {
+        written(app, bound.as_ref(), filter, &records, places)?
+    } else {
+        let (asked, bound, wanted) = (app.clone(), bound.clone(), filter.clone());
+        let choose = move || written(&asked, bound.as_ref(), &wanted, &records, places);
+        app.aside(&caller.token, choose).await??
+    };
+    let made = Arc::new(made);
+    if made.upto > from.after
+        && let Some(making) = making
+    {
+        making.share(&made);
+    }
+    Ok(made)
+}
+
+/// Records up to `end` as one audience is sent them, as many as go into one text.
+fn written(
+    app: &App,
+    bound: Option<&ProjectName>,
+    filter: &EventFilter,
+    records: &[Arc<Record>],
+    (after, end): (Seq, Seq),
+) -> Reply<Batch> {
+    let (mut text, mut upto) = (String::new(), after);
+    for record in records {
         if record.seq > end || text.len() >= BATCH_BYTES {
             break;
         }
         upto = record.seq;
-        let Some(view) = view(app, bound.as_ref(), filter, &record) else { continue };
+        let Some(view) = view(app, bound, filter, record) else { continue };
         let Ok(json) = serde_json::to_string(&view) else { return Err(Failure::internal()) };
         text.push_str("id: ");
         text.push_str(&view.cursor);
@@ -271,13 +300,7 @@ async fn batch(
         text.push_str(&json);
         text.push_str("\n\n");
     }
-    let made = Arc::new(Batch { upto, text: Bytes::from(text) });
-    if upto > from.after
-        && let Some(making) = making
-    {
-        making.share(&made);
-    }
-    Ok(made)
+    Ok(Batch { upto, text: Bytes::from(text) })
 }
 
 async fn produce(

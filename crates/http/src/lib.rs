@@ -18,6 +18,7 @@ mod fleet;
 mod fleet_metrics;
 mod guard;
 mod health;
+mod injections;
 mod jobs;
 mod last_used;
 mod limits;
@@ -63,7 +64,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use extract::MUSTER_SEQ;
 use feed::Feed;
-use limits::{BodyPermit, Buckets, Heavy, InFlightCounts, StreamPermit};
+use injections::Injections;
+use limits::{BodyPermit, Buckets, Heavy, InFlightCounts, PerCaller, StreamPermit};
 use metrics::{HttpMetrics, Pages};
 use muster_brand::Brand;
 use muster_model::{Seq, Time};
@@ -228,6 +230,8 @@ struct Inner {
     delay: RuntimeDelay,
     turn: tokio::sync::Mutex<()>,
     whatif: Arc<Semaphore>,
+    injections: Injections,
+    rehearsals: PerCaller,
     standings: ObjectiveStatuses,
     post: AlertDelivery,
     counter: Counter,
@@ -270,6 +274,8 @@ impl App {
             delay: RuntimeDelay::default(),
             turn: tokio::sync::Mutex::new(()),
             whatif: Arc::new(Semaphore::new(1)),
+            injections: Injections::default(),
+            rehearsals: PerCaller::default(),
             standings: ObjectiveStatuses::default(),
             post: AlertDelivery::default(),
             counter: Counter::default(),
@@ -392,6 +398,16 @@ impl App {
     /// Held while a document that is replaced as a whole is looked at and then written.
     fn turn(&self) -> &tokio::sync::Mutex<()> {
         &self.0.turn
+    }
+
+    /// Who tries remediations on the past.
+    fn rehearsals(&self) -> &PerCaller {
+        &self.0.rehearsals
+    }
+
+    /// Faults that were injected under a key.
+    fn injections(&self) -> &Injections {
+        &self.0.injections
     }
 
     /// The one turn at simulating what a change would do.

@@ -27,6 +27,30 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+/// Most states that may be named.
+const MAX_STATES: usize = 64;
+
+/// The states that are asked for, each once: every node is compared with all of them.
+fn states(text: &str) -> Reply<Vec<&str>> {
+    let mut wanted: Vec<&str> = Vec::new();
+    for (n, word) in text.split(',').map(str::trim).enumerate() {
+        if n == MAX_STATES {
+            let message = format!("more than {MAX_STATES} states are named");
+            return Err(Failure::bad(message).field("state").hint("name each once"));
+        }
+        if !NODE_STATES.contains(&word) {
+            let message = format!("`{}` is not a state of a node", super::extract::shown(word));
+            return Err(Failure::bad(message)
+                .field("state")
+                .hint(format!("use one of {}", NODE_STATES.join(", "))));
+        }
+        if !wanted.contains(&word) {
+            wanted.push(word);
+        }
+    }
+    Ok(wanted)
+}
+
 /// List nodes in order of their names.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/nodes", tag = "nodes", params(NodesQuery),
     responses((status = 200, description = "A page of nodes.", body = muster_api::NodeList))))]
@@ -37,14 +61,7 @@ pub(crate) async fn list(
 ) -> Reply {
     let limit = paging::limit(q.limit)?;
     let after: Option<NodeName> = paging::decode("nodes", q.cursor.as_deref())?;
-    let states: Option<Vec<&str>> =
-        q.state.as_deref().map(|s| s.split(',').map(str::trim).collect());
-    if let Some(s) = states.iter().flatten().find(|s| !NODE_STATES.contains(*s)) {
-        let message = format!("`{}` is not a state of a node", super::extract::shown(s));
-        return Err(Failure::bad(message)
-            .field("state")
-            .hint(format!("use one of {}", NODE_STATES.join(", "))));
-    }
+    let states = q.state.as_deref().map(states).transpose()?;
     let (seq, mut found) = app.brain().read(|s| {
         let lower = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let found: Vec<(Arc<ModelNode>, NodeUse)> = s
@@ -385,7 +402,7 @@ pub(crate) async fn inject(
     State(app): State<App>,
     OperatorWriter(writer): OperatorWriter,
     Segment(name): Segment,
-    JsonBody { value, .. }: JsonBody<Inject>,
+    JsonBody { value, raw }: JsonBody<Inject>,
 ) -> Reply {
     let name = node_name(&name)?;
     let (_, node) = find(&app, &writer.caller, &name)?;
@@ -395,7 +412,11 @@ pub(crate) async fn inject(
         )));
     }
     possible(&value)?;
-    let message = app.agents().inject(&name, value).await.map_err(Failure::conflict)?;
+    // Nothing goes into the log; the key alone is wanted, as any other write would have it.
+    let request = writer.request(&app, &raw, Command::FindingsSeen { findings: Vec::new() });
+    let (agents, node) = (app.agents().clone(), name.clone());
+    let inject = async move { agents.inject(&node, value).await };
+    let message = app.injections().once(request.key, inject)?.await.map_err(Failure::conflict)?;
     let injected = Injected { node: name.to_string(), ok: true, message };
     Ok(answer(&app, &writer.caller, StatusCode::OK, app.brain().durable(), None, &injected))
 }
@@ -422,8 +443,13 @@ fn topology_view(t: &muster_model::topology::Topology) -> Topology {
     responses((status = 200, description = "Place of each node.", body = Topology))))]
 pub(crate) async fn topology(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let (seq, t) = app.brain().read(|s| (s.seq, Arc::clone(&s.topology)));
-    let t = topology_view(&t);
-    Ok(answer(&app, &caller, StatusCode::OK, seq, Some(t.version), &t))
+    // Of a large site these are megabytes.
+    let (asked, asking) = (app.clone(), caller.clone());
+    let whole = move || {
+        let t = topology_view(&t);
+        answer(&asked, &asking, StatusCode::OK, seq, Some(t.version), &t)
+    };
+    app.aside(&caller.token, whole).await
 }
 
 /// The location of nodes, as it is sent. Accepts what `GET` returned.

@@ -116,6 +116,24 @@ pub(crate) fn newest<'a, V>(
     (page, cursor)
 }
 
+/// Such a page as it is sent. It ends before an item that would make it too large, and the next one
+/// begins there.
+pub(crate) fn numbered<T: Serialize>(
+    list: &str,
+    items: impl IntoIterator<Item = (u64, T)>,
+    cursor: Option<String>,
+) -> Reply<Vec<u8>> {
+    let (mut page, mut last) = (Page::new(), None);
+    for (id, item) in items {
+        if !page.push(&item)? {
+            let cursor = last.map(|id| encode::<u64>(list, id));
+            return Ok(page.end(cursor.as_deref()));
+        }
+        last = Some(id);
+    }
+    Ok(page.end(cursor.as_deref()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +173,18 @@ mod tests {
         assert!(!page.push(&1).unwrap());
         let page = read(page, Some("c"));
         assert_eq!((page["items"].as_array().unwrap().len(), &page["cursor"]), (1, &"c".into()));
+    }
+
+    #[test]
+    fn a_page_of_numbered_things_that_is_too_large_goes_on_in_the_next_one() {
+        let read = |bytes: Vec<u8>| serde_json::from_slice::<serde_json::Value>(&bytes).unwrap();
+        let large = "x".repeat(PAGE_BYTES / 2);
+        let items = || [9, 7, 4].map(|id| (id, &large));
+        let first = read(numbered("x", items(), Some("c".into())).unwrap());
+        assert_eq!(first["items"].as_array().unwrap().len(), 1);
+        assert_eq!(decode::<u64>("x", first["cursor"].as_str()).unwrap(), Some(9));
+        let short = read(numbered("x", items().map(|(id, _)| (id, "")), Some("c".into())).unwrap());
+        assert_eq!((short["items"].as_array().unwrap().len(), &short["cursor"]), (3, &"c".into()));
     }
 
     #[test]

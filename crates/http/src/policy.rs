@@ -84,10 +84,16 @@ pub(crate) async fn set_policy(
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(p.version), &p))
 }
 
-fn quotas_view(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
+/// Looks at every account: done aside.
+async fn quotas_view(app: &App, caller: &Caller) -> Reply<(muster_model::Seq, Quotas)> {
+    let (asked, asking) = (app.clone(), caller.clone());
+    app.aside(&caller.token, move || view_quotas(&asked, &asking)).await
+}
+
+fn view_quotas(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
     let now = app.brain().now();
     let (seq, tree, mut report) =
-        app.brain().read(|s| (s.seq, Arc::clone(&s.quotas), s.quota_report(now)));
+        app.brain().read_copy(|s| (s.seq, Arc::clone(&s.quotas), s.quota_report(now)));
     let quotas = match &caller.actor.project {
         None => tree,
         Some(own) => {
@@ -141,7 +147,7 @@ fn way_up(tree: &m::Quotas, project: &ProjectName) -> BTreeSet<String> {
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/quotas", tag = "scheduling",
     responses((status = 200, description = "The tree, and how it is used.", body = Quotas))))]
 pub(crate) async fn quotas(State(app): State<App>, Reader(caller): Reader) -> Reply {
-    let (seq, q) = quotas_view(&app, &caller);
+    let (seq, q) = quotas_view(&app, &caller).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(q.version), &q))
 }
 
@@ -168,7 +174,7 @@ pub(crate) async fn set_quotas(
         return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));
     }
     let done = writer.put(&app, &raw, Command::SetQuotas { quotas: value.quotas }).await?;
-    let (_, q) = quotas_view(&app, &writer.caller);
+    let (_, q) = quotas_view(&app, &writer.caller).await?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(q.version), &q))
 }
 

@@ -26,8 +26,10 @@ pub(crate) async fn power(
         let mut places: BTreeMap<String, DomainPower> = BTreeMap::new();
         for node in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
             let name = place(node, q.by);
-            let budget = budget(&s.policy.power, &name, q.by);
-            let at = places.entry(name.clone()).or_insert_with(|| empty(name, budget));
+            let at = places.entry(name.clone()).or_insert_with(|| {
+                let watts = budget(&s.policy.power, &name, q.by);
+                empty(name, watts)
+            });
             let measured = node.reachable.then(|| app.agents().draw(&node.name)).flatten();
             add(at, node, measured, &s.policy.power);
         }

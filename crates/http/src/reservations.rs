@@ -205,7 +205,7 @@ pub(crate) async fn defrag(State(app): State<App>, Reader(caller): Reader) -> Re
     let brain = app.brain().clone();
     // Looking for moves takes a while; the writer must not wait for it.
     let look = move || {
-        let site = brain.read(Site::clone);
+        let site = brain.read_copy(Site::clone);
         (site.seq, proposals(&site, brain.now()))
     };
     let (seq, report) = app.aside(&caller.token, look).await?;

@@ -4,14 +4,14 @@ use super::auth::{OperatorWriter, Reader, SiteUserWriter, SiteWriter, Writer};
 use super::error::{Failure, Reply};
 use super::extract::{JsonBody, OptionalBody, Query, Segment, number, shown};
 use super::policy::same_version;
-use super::{App, answer, gone, paging};
+use super::{App, answer, answer_bytes, gone, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
     AnswerRunbook, ReasonRequest, Runbook, RunbookAnswer, RunbookChoice, RunbookList, RunbookRun,
-    RunbookRunList, RunbookStep, RunbookStepDone, RunsQuery, SetRunbook, StartRunbook,
+    RunbookStep, RunbookStepDone, RunsQuery, SetRunbook, StartRunbook,
 };
-use muster_engine::State as Site;
+use muster_engine::{SiteRunbooks, State as Site};
 use muster_model::runbook::{Run, StepAnswer};
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, Seq};
@@ -81,9 +81,9 @@ fn brief(b: &ParsedRunbook, version: Option<u64>) -> Runbook {
     }
 }
 
-fn whole(s: &Site, name: &str) -> Option<Runbook> {
-    let name = s.runbooks.find(name)?;
-    let (text, version) = s.runbooks.text(&name)?;
+fn whole(books: &SiteRunbooks, name: &str) -> Option<Runbook> {
+    let name = books.find(name)?;
+    let (text, version) = books.text(&name)?;
     let b = muster_runbook::parse(&name, &text).ok()?;
     let none = BTreeMap::new();
     Some(Runbook {
@@ -99,8 +99,8 @@ fn version(app: &App, name: &str) -> Option<u64> {
     app.brain().read(|s| s.runbooks.text(name).and_then(|(_, version)| version))
 }
 
-/// The run as the API shows it; `full`: with its steps.
-fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
+/// The run as the API shows it; with its steps where the state is at hand.
+fn run_view(site: Option<&Site>, r: &Run) -> RunbookRun {
     let book = muster_runbook::parse(&r.book, &r.text).ok();
     let title = |no: u32| {
         let step = book.as_ref().and_then(|b| b.step(no));
@@ -122,8 +122,8 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
         chose: d.chose.clone(),
         note: d.note.clone(),
     });
-    let open = r.ended.is_none() && full;
-    let here = book.as_ref().and_then(|b| b.step(r.step)).filter(|_| open);
+    let open = site.filter(|_| r.ended.is_none());
+    let here = book.as_ref().and_then(|b| b.step(r.step)).filter(|_| open.is_some());
     RunbookRun {
         id: r.id.to_string(),
         runbook: r.book.clone(),
@@ -135,10 +135,10 @@ fn run_view(s: &Site, r: &Run, full: bool) -> RunbookRun {
         started_at: r.started_at.into(),
         step: r.step,
         now: here.map(|x| step(x, &r.vars)),
-        sees: if open { muster_engine::current_observation(s, r) } else { None },
+        sees: open.and_then(|s| muster_engine::current_observation(s, r)),
         waits: r.waits.clone(),
         until: r.until.map(Into::into),
-        done: if full { done.collect() } else { Vec::new() },
+        done: if site.is_some() { done.collect() } else { Vec::new() },
         ended_at: r.ended.as_ref().map(|e| e.at.into()),
         why: r.ended.as_ref().map(|e| e.why.clone()),
     }
@@ -159,7 +159,7 @@ fn id(text: &str) -> Reply<u64> {
 
 fn show_run(app: &App, id: u64) -> Reply<(Seq, RunbookRun)> {
     let (seq, found) =
-        app.brain().read(|s| (s.seq, s.runbooks.runs.get(&id).map(|r| run_view(s, r, true))));
+        app.brain().read(|s| (s.seq, s.runbooks.runs.get(&id).map(|r| run_view(Some(s), r))));
     let found = found.ok_or_else(|| {
         Failure::not_found(format!("there is no run {id}"))
             .hint("`muster runbook runs` lists them; what ended long ago is only in the log")
@@ -172,9 +172,10 @@ fn show_run(app: &App, id: u64) -> Reply<(Seq, RunbookRun)> {
     responses((status = 200, description = "All of them.", body = RunbookList))))]
 pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
     caller.over_site(Role::Viewer)?;
-    let (seq, items) = app.brain().read(|s| {
-        (s.seq, s.runbooks.all().values().map(|(b, version)| brief(b, *version)).collect())
-    });
+    let (seq, books) = app.brain().read(|s| (s.seq, s.runbooks.clone()));
+    let all =
+        move || books.all().values().map(|(b, version)| brief(b, *version)).collect::<Vec<_>>();
+    let items = app.aside(&caller.token, all).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RunbookList { items, cursor: None }))
 }
 
@@ -188,7 +189,10 @@ pub(crate) async fn get(
     Segment(name): Segment,
 ) -> Reply {
     caller.over_site(Role::Viewer)?;
-    let (seq, found) = app.brain().read(|s| (s.seq, whole(s, &name)));
+    let (seq, books) = app.brain().read(|s| (s.seq, s.runbooks.clone()));
+    // A name that none has is looked for in what each of them serves.
+    let asked = name.clone();
+    let found = app.aside(&caller.token, move || whole(&books, &asked)).await?;
     let found = found.ok_or_else(|| no_book(&name))?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, found.version, &found))
 }
@@ -207,7 +211,7 @@ pub(crate) async fn set(
     same_version(&app, &writer, &raw, "runbook", version(&app, &name))?;
     let command = Command::SetRunbook { name: name.clone(), text: Arc::from(value.text) };
     let seq = writer.put(&app, &raw, command).await?.seq;
-    let found = app.brain().read(|s| whole(s, &name)).ok_or_else(|| no_book(&name))?;
+    let found = app.brain().read(|s| whole(&s.runbooks, &name)).ok_or_else(|| no_book(&name))?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, seq, found.version, &found))
 }
 
@@ -243,7 +247,7 @@ pub(crate) async fn dry_run(
     let (actor, vars) = (caller.actor.clone(), value.vars);
     // A copy of a large site takes a moment; others are not to wait for it.
     let rehearsed = move || {
-        let state = brain.read(Site::clone);
+        let state = brain.read_copy(Site::clone);
         let (seq, now) = (state.seq, brain.now());
         let outside = |look: &muster_runbook::Observable| figure(&agents, look, &vars);
         (seq, muster_engine::rehearse(state, &name, &vars, &actor, now, &outside))
@@ -276,7 +280,7 @@ pub(crate) async fn start(
 
 /// List runs, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/runbook-runs", tag = "runbooks", params(RunsQuery),
-    responses((status = 200, description = "A page of runs.", body = RunbookRunList))))]
+    responses((status = 200, description = "A page of runs.", body = muster_api::RunbookRunList))))]
 pub(crate) async fn runs(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -285,16 +289,20 @@ pub(crate) async fn runs(
     caller.over_site(Role::Viewer)?;
     let limit = paging::limit(q.limit)?;
     let below: Option<u64> = paging::decode("runs", q.cursor.as_deref())?;
-    let (seq, items, cursor) = app.brain().read(|s| {
+    let (seq, found, cursor) = app.brain().read(|s| {
         let fits = |r: &Arc<Run>| {
             q.open.is_none_or(|o| o == r.ended.is_none())
                 && q.runbook.as_ref().is_none_or(|b| r.book == *b)
                 && q.node.as_ref().is_none_or(|n| r.vars.get("node") == Some(n))
         };
         let (found, cursor) = paging::newest("runs", &s.runbooks.runs, (limit, below), fits);
-        (s.seq, found.into_iter().map(|r| run_view(s, r, false)).collect(), cursor)
+        (s.seq, found.into_iter().cloned().collect::<Vec<_>>(), cursor)
     });
-    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RunbookRunList { items, cursor }))
+    // The text of each is read for its title: nobody waits for that.
+    let page =
+        move || paging::numbered("runs", found.iter().map(|r| (r.id, run_view(None, r))), cursor);
+    let bytes = app.aside(&caller.token, page).await??;
+    Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes))
 }
 
 /// Get a run with what it saw and did.

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use muster_api::node::state_word;
 use muster_api::{Kind, ServerInfo, StoreStatus, WhoAmI};
-use muster_model::job::JobState;
+use muster_model::job::{Job, JobState};
 use muster_model::node::{ACCOUNTS_ONLY, REFUSES_RANKS, Stage};
 use muster_model::tenant::Role;
 use std::collections::BTreeMap;
@@ -46,11 +46,17 @@ pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Re
     // A tenant is not told how busy the others are, nor how large the site is.
     let whole = caller.actor.project.is_none();
     let config = app.config();
+    let (brain, asking) = (app.brain().clone(), caller.clone());
+    let count = move || {
+        let mut active = 0u64;
+        let is_active = |j: &Job| !j.state.is_final() && asking.sees(&j.project);
+        super::jobs::each(&brain, |j| active += u64::from(is_active(j)));
+        active
+    };
+    let jobs_active = app.aside(&caller.token, count).await?;
     let (seq, mut body) = app.brain().read(|s| {
         let kept = || s.nodes.values().filter(|n| n.stage != Stage::Retired);
         let count = |n: usize| n as u64;
-        let jobs =
-            s.jobs.values().filter(|j| !j.state.is_final() && caller.sees(&j.project)).count();
         let body = ServerInfo {
             kind: Kind::Server,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -69,7 +75,7 @@ pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Re
             nodes: whole.then(|| count(kept().count())),
             nodes_lost: whole.then(|| count(kept().filter(|n| !n.reachable).count())),
             nodes_protected: whole.then(|| count(kept().filter(|n| n.protected).count())),
-            jobs_active: count(jobs),
+            jobs_active,
             warnings: if whole { warnings(kept()) } else { Vec::new() },
         };
         (s.seq, body)

@@ -9,7 +9,7 @@ pub use route::{Channel, Escalation, GroupBy, Receiver, Route, Routing};
 use crate::entity::Entity;
 use crate::ids::JobId;
 use crate::names::{Label, ProjectName};
-use crate::resolve::some_lines;
+use crate::resolve::{one_line, some_lines};
 use crate::spec::{SpecProblem, problem};
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -403,7 +403,7 @@ impl Matcher {
         if texts.iter().any(long) {
             return Err(problem(field, "a text is too long", format!("at most {TEXT_MAX} bytes")));
         }
-        Ok(())
+        texts.into_iter().flatten().try_for_each(|t| one_line(field, t))
     }
 }
 

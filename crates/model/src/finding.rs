@@ -1,7 +1,7 @@
 //! What is wrong with what: findings, and incidents that many findings are part of.
 
 use crate::entity::Entity;
-use crate::ids::AttemptKey;
+use crate::ids::{AttemptKey, JobId};
 use crate::qualification::cut;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,16 @@ impl ObservedFinding {
             attempt: None,
             rank: None,
             over: false,
+        }
+    }
+
+    /// The job it is about, or that it interrupted.
+    #[must_use]
+    pub fn job(&self) -> Option<JobId> {
+        match (self.attempt, &self.entity) {
+            (Some(attempt), _) => Some(attempt.job),
+            (None, Entity::Job(job)) => Some(*job),
+            _ => None,
         }
     }
 

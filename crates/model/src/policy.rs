@@ -3,6 +3,7 @@
 
 use crate::near::closest;
 use crate::object::object;
+use crate::resolve::one_line;
 use crate::spec::{SpecProblem, problem};
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
@@ -438,6 +439,10 @@ impl SitePolicy {
             ));
         }
         self.check_numbers()?;
+        let named = self.power.feeds.keys().chain(self.power.racks.keys());
+        for name in named.chain(self.power.gpu_watts.keys()) {
+            one_line("power", name)?;
+        }
         if self.fabric.preflight_nodes == 1 {
             return Err(problem(
                 "fabric.preflight_nodes",

@@ -6,6 +6,7 @@ mod report;
 pub use report::{AccountRow, LimitRow, QuotaReport, QuotaRow};
 
 use crate::names::{Label, ProjectName};
+use crate::resolve::one_line;
 use crate::spec::{Priority, SpecProblem, Tier, problem};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,6 +163,7 @@ impl Quotas {
             let mut kinds = BTreeSet::new();
             for (n, l) in q.gpus.iter().enumerate() {
                 let at = |f: &str| format!("tree[{i}].gpus[{n}].{f}");
+                one_line(&at("sku"), l.sku.as_deref().unwrap_or_default())?;
                 if !kinds.insert((&l.sku, l.tier)) {
                     return Err(problem(
                         &at("sku"),

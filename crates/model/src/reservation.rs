@@ -1,7 +1,7 @@
 //! Reservations: windows of time in which nodes belong to somebody, or to nobody.
 
 use crate::names::{Label, NodeName, ProjectName};
-use crate::resolve::some_lines;
+use crate::resolve::{one_line, some_lines};
 use crate::spec::{MAX_NODES, SpecProblem, problem};
 use crate::topology::Level;
 use crate::units::{Span, Time};
@@ -88,6 +88,12 @@ impl Reservation {
         self.projects.is_empty()
     }
 
+    /// Its name, for those who may know it: everybody where it is for maintenance, else its projects.
+    #[must_use]
+    pub fn name_for(&self, project: &ProjectName) -> Option<&Label> {
+        (self.is_maintenance() || self.projects.contains(project)).then_some(&self.name)
+    }
+
     /// The window that goes on at `t`, or the next one after it.
     #[must_use]
     pub fn window(&self, t: Time) -> Option<(Time, Time)> {
@@ -100,6 +106,11 @@ impl Reservation {
     /// The first thing that is wrong, with the field and how to fix it.
     pub fn check(&self) -> Result<(), SpecProblem> {
         some_lines("reason", &self.reason)?;
+        if let ReservationTarget::Gpus { sku: Some(text), .. }
+        | ReservationTarget::Domain { path: text, .. } = &self.over
+        {
+            one_line("over", text)?;
+        }
         if self.length.0 == 0 {
             return Err(problem("length", "it is zero", "write how long, like 2h"));
         }

@@ -181,6 +181,17 @@ pub fn explain(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Explana
     why.out
 }
 
+/// Why a demand could never start on this fleet, even when empty, as [`explain`] says it; none when it
+/// could. What is free now, and when it may start, is not looked at: each submission is asked this, and
+/// everybody's waits for the answer.
+#[must_use]
+pub fn impossible(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Option<Explanation> {
+    let (rights, small) = (UserRights::new(c, policy, now), smallest(w));
+    let mut why = ExplanationBuilder::new(&rights, (w, small.as_ref().unwrap_or(w)), now);
+    why.hardware().and_then(|()| why.budgets()).unwrap_or(());
+    why.out.impossible.then_some(why.out)
+}
+
 impl<'a> ExplanationBuilder<'a> {
     /// A gang as it asks, and at its smallest size: an elastic one starts as soon as that fits.
     pub(crate) fn new(
@@ -608,19 +619,30 @@ impl<'a> ExplanationBuilder<'a> {
         )
     }
 
-    /// The first few reservations that close a free node to it.
+    /// The reservations that close a free node to it: the first few that its project may know by
+    /// their names, of the others how many.
     fn reservations(&self) -> String {
         let (f, q) = (&self.c.fleet, &self.q);
         let free = |e: &Entry| e.open() && q.asks.iter().any(|a| e.fits(a));
-        let names: Vec<&str> = f
+        let closing = f
             .closed
             .iter()
             .filter(|c| Fleet::closes(&c.reservation, q.who, (q.now, q.end)))
-            .filter(|c| c.nodes.iter().filter_map(|n| f.find(n)).any(|ix| free(f.entry(ix))))
-            .map(|c| c.reservation.name.as_str())
-            .take(3)
-            .collect();
-        names.join(", ")
+            .filter(|c| c.nodes.iter().filter_map(|n| f.find(n)).any(|ix| free(f.entry(ix))));
+        let (mut known, mut others): (Vec<String>, u32) = (Vec::new(), 0);
+        for c in closing {
+            match c.reservation.name_for(q.who.project) {
+                Some(name) if known.len() < 3 => known.push(name.to_string()),
+                Some(_) => {}
+                None => others += 1,
+            }
+        }
+        match others {
+            0 => {}
+            1 => known.push("1 of another project".to_owned()),
+            n => known.push(format!("{n} of other projects")),
+        }
+        known.join(", ")
     }
 
     fn estimate(&self) -> Option<Estimate> {
@@ -638,11 +660,13 @@ impl<'a> ExplanationBuilder<'a> {
 
 /// That a window will stop a job where it is, or would be.
 #[must_use]
-pub fn window_words((start, name, node): &(Time, Label, NodeName), now: Time) -> String {
+pub fn window_words((start, name, node): &(Time, Option<Label>, NodeName), now: Time) -> String {
     let wait = Span::secs(start.since(now).0 / 1000);
-    format!(
-        "reservation {name} begins on node {node} in {wait}: the job is stopped then and queued again"
-    )
+    let what = match name {
+        Some(name) => format!("reservation {name}"),
+        None => "a reservation of another project".to_owned(),
+    };
+    format!("{what} begins on node {node} in {wait}: the job is stopped then and queued again")
 }
 
 fn would_go(p: &Placed) -> String {

@@ -158,16 +158,16 @@ impl Fleet {
     }
 
     /// The first window of others that begins before `end` on one of these nodes and stops what
-    /// runs there: when, of which reservation, and on which node.
+    /// runs there: when, of which reservation where the job's project may know it, and on which node.
     #[must_use]
     pub fn window_ahead<'n>(
         &self,
         w: &Work,
         nodes: impl IntoIterator<Item = &'n NodeName>,
         (now, end): (Time, Time),
-    ) -> Option<(Time, Label, NodeName)> {
+    ) -> Option<(Time, Option<Label>, NodeName)> {
         let who = Asker::of(w);
-        let mut first: Option<(Time, Label, NodeName)> = None;
+        let mut first: Option<(Time, Option<Label>, NodeName)> = None;
         for e in nodes.into_iter().filter_map(|n| self.find(n)).map(|ix| self.entry(ix)) {
             for c in e.reserved.iter().filter_map(|i| self.closed.get(usize::from(*i))) {
                 let r = &c.reservation;
@@ -176,7 +176,7 @@ impl Fleet {
                 }
                 let ahead = r.window(now).map(|(start, _)| start);
                 let Some(start) = ahead.filter(|t| *t > now && *t < end) else { continue };
-                let found = (start, r.name.clone(), e.facts.name.clone());
+                let found = (start, r.name_for(who.project).cloned(), e.facts.name.clone());
                 if first.as_ref().is_none_or(|f| found < *f) {
                     first = Some(found);
                 }

@@ -12,7 +12,7 @@ use muster_model::quota::Quotas;
 use muster_model::spec::{Group, Tier};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
-use muster_scheduler::{Block, Demand, Explanation, Reasons, Work, explain, plan};
+use muster_scheduler::{Block, Demand, Explanation, Reasons, Work, explain, impossible, plan};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -51,6 +51,9 @@ fn in_service(life: &ClusterRun) -> ClusterRun {
 
 /// Takes away what the reason names, and sees that it was it.
 fn recheck(life: &ClusterRun, w: &Work, e: &Explanation) {
+    // What refuses a submission says the same with less work.
+    let never = impossible(&life.c, w, &life.policy, life.now);
+    assert_eq!(never.as_ref(), e.impossible.then_some(e));
     let Some(why) = binding(e) else { return };
     let mut other = life.clone();
     let now = |l: &ClusterRun| binding(&ask(l, w)).map(ToString::to_string);
@@ -293,11 +296,30 @@ fn time_is_a_reason_too() {
 }
 
 #[test]
+fn a_reservation_of_another_project_is_counted_and_not_named() {
+    let mut life = ClusterRun::new(fleet(1, 3, 8));
+    life.reserve(closed("merger", &["n000"], &["p1"], life.now, 60));
+    let e = why(&life, gang(3, 8));
+    assert!(e.summary.ends_with("reserved for others (1 of another project)"), "{e:?}");
+    life.reserve(closed("fans", &["n001"], &[], life.now, 60));
+    life.reserve(closed("launch", &["n002"], &["p1"], life.now, 60));
+    let e = why(&life, gang(3, 8));
+    assert!(e.summary.ends_with("reserved for others (fans, 2 of other projects)"), "{e:?}");
+    assert!(!format!("{e:?}").contains("merger"), "{e:?}");
+    // Where it may start, it is stopped later.
+    let mut life = ClusterRun::new(fleet(1, 1, 8));
+    life.reserve(closed("merger", &["n000"], &["p1"], life.now + Span::mins(60), 60));
+    let e = format!("{:?}", why(&life, gang(1, 8)));
+    assert!(e.contains("a reservation of another project begins on node n000"), "{e}");
+    assert!(!e.contains("merger"), "{e}");
+}
+
+#[test]
 fn only_reservations_that_keep_a_free_node_are_named() {
     let mut life = ClusterRun::new(fleet(1, 4, 8));
-    life.reserve(closed("late", &["n000"], &["p1"], life.now + Span::mins(60), 60));
-    life.reserve(closed("now", &["n001"], &["p1"], life.now, 60));
-    life.reserve(closed("out", &["n002"], &["p1"], life.now, 60));
+    life.reserve(closed("late", &["n000"], &[], life.now + Span::mins(60), 60));
+    life.reserve(closed("now", &["n001"], &[], life.now, 60));
+    life.reserve(closed("out", &["n002"], &[], life.now, 60));
     let mut out = life.nodes.values().find(|n| n.name.as_str() == "n002").unwrap().clone();
     out.block = Some(Block::Cordoned);
     life.upsert(out);

@@ -70,7 +70,12 @@ impl Run {
         }
         let missed = compare::missed(&outcome, &s.expect);
         ctx.show(&outcome, |o| text(o, s.expect.len(), &missed))?;
-        Ok(0)
+        if missed.is_empty() {
+            return Ok(0);
+        }
+        let names: Vec<&str> = missed.iter().map(|m| m.figure.as_str()).collect();
+        muster_terminal::output::note(&format!("not as expected: {}", names.join(", ")));
+        Ok(1)
     }
 }
 

@@ -372,6 +372,7 @@ fn force(
     by: &str,
     reason: &str,
 ) -> Result<(), Refusal> {
+    one_line("entity", &entity.to_string())?;
     let old = e.state.health.breakers.get(entity).cloned();
     let fits = match entity {
         Entity::Node(n) => {

@@ -9,6 +9,7 @@ use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;
+use muster_model::resolve::{one_line, some_lines};
 use muster_model::runbook::{BOOK_MAX, Run, RunActor, RunOutcome, WORDS_MAX};
 use muster_model::tenant::Role;
 use muster_runbook::ParsedRunbook;
@@ -35,6 +36,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 return Err(conflict(&message).field("step").hint("read it again and decide anew"));
             }
             too_long("note", note, WORDS_MAX)?;
+            some_lines("note", note)?;
             e.answer_step(&req.actor, &run, answer, note, seen.as_deref())?;
             e.advance_runbook_runs();
         }
@@ -42,6 +44,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::StopRunbook { run, reason } => {
             let run = live(e, *run)?;
             too_long("reason", reason, WORDS_MAX)?;
+            some_lines("reason", reason)?;
             may_stop(&req.actor, &run)?;
             let why = with_reason(&req.actor.name, reason);
             let outcome = RunOutcome::Stopped;
@@ -72,6 +75,8 @@ fn too_long(field: &str, text: &str, most: usize) -> Result<(), Refusal> {
 
 fn set(e: &mut Engine, name: &str, text: &Arc<str>) -> Result<(), Refusal> {
     too_long("text", text, BOOK_MAX)?;
+    // Files that were written elsewhere may end their lines with both.
+    some_lines("text", &text.replace("\r\n", "\n"))?;
     let book = read(name, text)?;
     if book.name != name {
         let message = format!("the runbook calls itself {}, not {name}", book.name);
@@ -117,6 +122,7 @@ pub(super) fn open(
     }
     for (k, v) in vars {
         too_long(k, v, VAR_MAX)?;
+        one_line("vars", v)?;
         there_is(e, k, v)?;
     }
     Ok((book, text, version))

@@ -7,6 +7,7 @@ use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::entity::CertificateEnd;
 use muster_model::event::Event;
 use muster_model::names::Label;
+use muster_model::resolve::some_lines;
 use muster_model::slo::{IndicatorCount, Objective, Objectives};
 use muster_slo::decide::next_level;
 use muster_slo::{Series, defaults};
@@ -164,6 +165,7 @@ fn escalate(e: &mut Engine, id: &str, reason: &str) -> Result<Answer, Refusal> {
             .field("reason")
             .hint(format!("at most {NOTE_MAX} bytes")));
     }
+    some_lines("reason", reason)?;
     if let Some(name) = &a.silenced {
         let message = format!("alert {id} is silenced: nobody would be notified");
         return Err(Refusal::new(RefusalCode::Conflict, message)
@@ -186,6 +188,7 @@ fn acknowledge(e: &mut Engine, req: &Request, id: &str, note: &str) -> Result<An
             .field("note")
             .hint(format!("at most {NOTE_MAX} bytes")));
     }
+    some_lines("note", note)?;
     let mine = a.acknowledged.as_ref().filter(|k| k.by == req.actor.name && k.note == note);
     if a.state == AlertState::Acknowledged && mine.is_some() {
         return Ok(Answer::Done);

@@ -61,12 +61,15 @@ impl SiteRunbooks {
     #[must_use]
     pub fn for_mode(&self, mode: &str) -> Vec<String> {
         let serves = |b: &ParsedRunbook| b.modes.iter().chain(&b.topics).any(|m| m == mode);
-        let mut out: Vec<(bool, String)> = self
-            .all()
-            .into_iter()
-            .filter(|(_, (b, _))| serves(b))
-            .map(|(name, (_, version))| (version.is_none(), name))
-            .collect();
+        let own = self.books.keys().cloned();
+        let names: BTreeSet<String> = builtin::names().map(str::to_owned).chain(own).collect();
+        let read = |name: String| {
+            let (text, version) = self.text(&name)?;
+            // What it serves is in its text, and only few have that: reading all of them takes long.
+            let book = text.contains(mode).then(|| parse(&name, &text).ok()).flatten()?;
+            serves(&book).then(|| (version.is_none(), name))
+        };
+        let mut out: Vec<(bool, String)> = names.into_iter().filter_map(read).collect();
         out.sort();
         out.into_iter().map(|(_, n)| n).collect()
     }

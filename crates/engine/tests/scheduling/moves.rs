@@ -1,11 +1,16 @@
 //! Work that can go on from a checkpoint is moved so that a waiting gang fits.
 
 use crate::common::{TestSite, checkpoints, gang};
+use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::ids::{Epoch, JobId};
 use muster_model::job::{Basis, JobState, StopReason};
+use muster_model::names::ProjectName;
+use muster_model::quota::{Quota, Quotas};
 use muster_model::spec::JobSpec;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
+use muster_scheduler::fairshare::Usage;
+use std::sync::Arc;
 
 /// Two nodes, each half taken by a job that can be moved; nobody has eight GPUs.
 fn halves() -> (TestSite, JobId, JobId) {
@@ -125,4 +130,35 @@ fn the_report_says_who_is_entitled_to_what_and_has_had_how_much() {
     assert!(red.usage_gpu_s.is_some_and(|s| (57_000..=57_600).contains(&s)), "{red:?}");
     let ann = r.accounts.iter().find(|a| a.user.as_deref() == Some("ann")).unwrap();
     assert_eq!((ann.running, ann.waiting, ann.used_milli), (2, 0, 16_000));
+}
+
+/// Whoever asks for it has the state locked: with the square of these it would be minutes.
+#[test]
+fn the_report_of_thousands_of_projects_looks_at_each_once() {
+    let count = 4000;
+    let mut state = State::default();
+    let named = |n: u32| -> ProjectName { format!("p{n}").parse().unwrap() };
+    let mut tree: Vec<Quota> =
+        serde_json::from_value(serde_json::json!([{"name": "site"}])).unwrap();
+    for n in 0..count {
+        let q = serde_json::json!({"name": format!("q{n}"), "parent": "site", "projects": [format!("p{n}")]});
+        tree.push(serde_json::from_value(q).unwrap());
+        let usage = Usage { value: 1_000_000_000, at: Time(0), rate: 0 };
+        for user in ["ann", "bob"] {
+            state.usage.insert((named(n), user.to_owned()), usage);
+        }
+    }
+    state.quotas = Arc::new(Quotas { tree });
+    let r = state.quota_report(Time(0));
+    assert_eq!((r.quotas.len(), r.accounts.len()), (count as usize + 1, count as usize * 3));
+    let (site, one) = (&r.quotas[0], &r.quotas[1]);
+    assert_eq!((site.usage_gpu_s, site.received_milli), (Some(8_000_000), Some(1000)));
+    assert_eq!((one.depth, one.usage_gpu_s, one.received_milli), (1, Some(2000), Some(0)));
+    let (whole, ann) = (&r.accounts[0], &r.accounts[1]);
+    assert_eq!((whole.entitled_milli, whole.received_milli), (1000, Some(1000)));
+    assert_eq!((ann.entitled_milli, ann.received_milli, ann.usage_gpu_s), (500, Some(500), 1000));
+    // Without a tree all of them are together.
+    state.quotas = Arc::default();
+    let r = state.quota_report(Time(0));
+    assert_eq!((r.quotas.len(), r.accounts[0].received_milli), (0, Some(0)));
 }

@@ -46,6 +46,9 @@ pub(crate) async fn dry_run(
         }
         None => app.brain().read(|s| s.policy.remediations.clone()),
     };
+    // Each has a copy of the state while it reads the log: one of each token at a time.
+    let turn = app.rehearsals().of(&caller.token, 1).acquire_owned().await;
+    let _turn = turn.map_err(|_| Failure::internal())?;
     let to = app.brain().now();
     let from = to - Span::hours(24 * u64::from(days));
     let (seq, report) = rehearse(&app, &caller.token, policy, from, to).await?;
@@ -64,7 +67,12 @@ async fn rehearse(
     // writer nor others who ask are to wait for it.
     let brain = app.brain().clone();
     let begun = move || {
-        RemediationRehearsal::new(&brain.read(Site::clone), brain.engine_policy(), policy, from)
+        RemediationRehearsal::new(
+            &brain.read_copy(Site::clone),
+            brain.engine_policy(),
+            policy,
+            from,
+        )
     };
     let mut life = app.aside(token, begun).await?;
     let least = Seq(end.0.saturating_sub(READ));

@@ -14,7 +14,7 @@ use muster_engine::State as Site;
 use muster_health::modes;
 use muster_model::finding::{Finding as ModelFinding, Severity};
 use muster_model::names::NodeName;
-use muster_model::{Command, JobId};
+use muster_model::{Command, JobId, Seq};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub(crate) async fn list(
                 && q.kind.as_ref().is_none_or(|k| f.seen.kind == *k)
                 && least.is_none_or(|l| f.seen.severity >= l)
                 && node.as_ref().is_none_or(|n: &NodeName| f.seen.entity.node() == Some(n))
-                && q.job.is_none_or(|j| mine || view(f).job == Some(j))
+                && q.job.is_none_or(|j| mine || f.seen.job() == Some(JobId(j)))
                 && (mine || sees(s, &caller, f))
         };
         let (found, cursor) = paging::newest("findings", &s.health.findings, (limit, below), fits);
@@ -129,7 +129,15 @@ pub(crate) async fn close(
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/failure-modes", tag = "health",
     responses((status = 200, description = "All of them.", body = FailureModeList))))]
 pub(crate) async fn failure_modes(State(app): State<App>, Reader(caller): Reader) -> Reply {
-    let books = app.brain().read(|s| s.runbooks.all());
+    // Every runbook is read, and every finding looked at.
+    let (asked, asking) = (app.clone(), caller.clone());
+    let (seq, items) = app.aside(&caller.token, move || all_modes(&asked, &asking)).await?;
+    let list = FailureModeList { items, cursor: None };
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &list))
+}
+
+fn all_modes(app: &App, caller: &Caller) -> (Seq, Vec<FailureMode>) {
+    let books = app.brain().read(|s| s.runbooks.clone()).all();
     let serving = |mode: &str| -> Vec<String> {
         let serves = |b: &muster_runbook::ParsedRunbook| b.modes.iter().any(|m| m == mode);
         books.iter().filter(|(_, (b, _))| serves(b)).map(|(name, _)| name.clone()).collect()
@@ -153,8 +161,8 @@ pub(crate) async fn failure_modes(State(app): State<App>, Reader(caller): Reader
             last_seen: None,
         })
         .collect();
-    let seq = app.brain().read(|s| {
-        for f in s.health.findings.values().filter(|f| sees(s, &caller, f)) {
+    let seq = app.brain().read_copy(|s| {
+        for f in s.health.findings.values().filter(|f| sees(s, caller, f)) {
             let Some(m) = items.iter_mut().find(|m| m.code == f.seen.kind) else { continue };
             m.count += 1;
             m.open += u64::from(f.closed.is_none());
@@ -162,6 +170,5 @@ pub(crate) async fn failure_modes(State(app): State<App>, Reader(caller): Reader
         }
         s.seq
     });
-    let list = FailureModeList { items, cursor: None };
-    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &list))
+    (seq, items)
 }

@@ -4,10 +4,10 @@ use super::{findings, id, missing, title};
 use crate::auth::Reader;
 use crate::error::Reply;
 use crate::extract::{Query, Segment};
-use crate::{App, answer, paging};
+use crate::{App, answer, answer_bytes, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
-use muster_api::{Change, Event as ApiEvent, Incident, IncidentList, IncidentsQuery};
+use muster_api::{Change, Event as ApiEvent, Incident, IncidentsQuery};
 use muster_model::event::Event;
 use muster_model::finding::Incident as ModelIncident;
 use muster_model::names::NodeName;
@@ -31,7 +31,7 @@ pub(crate) fn view(i: &ModelIncident) -> Incident {
 
 /// List incidents, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/incidents", tag = "health", params(IncidentsQuery),
-    responses((status = 200, description = "A page of incidents.", body = IncidentList))))]
+    responses((status = 200, description = "A page of incidents.", body = muster_api::IncidentList))))]
 pub(crate) async fn list(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -40,13 +40,16 @@ pub(crate) async fn list(
     caller.over_site(Role::Viewer)?;
     let limit = paging::limit(q.limit)?;
     let below: Option<u64> = paging::decode("incidents", q.cursor.as_deref())?;
-    let (seq, items, cursor) = app.brain().read(|s| {
+    let (seq, found, cursor) = app.brain().read(|s| {
         let fits = |i: &Arc<ModelIncident>| q.open.is_none_or(|o| o == i.closed.is_none());
         let (found, cursor) =
             paging::newest("incidents", &s.health.incidents, (limit, below), fits);
-        (s.seq, found.into_iter().map(|i| view(i)).collect(), cursor)
+        (s.seq, found.into_iter().cloned().collect::<Vec<_>>(), cursor)
     });
-    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &IncidentList { items, cursor }))
+    // With all notes some are larger than a page: one at a time, and not before the state is let go.
+    let page = move || paging::numbered("incidents", found.iter().map(|i| (i.id, view(i))), cursor);
+    let bytes = app.aside(&caller.token, page).await??;
+    Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes))
 }
 
 /// Get an incident, with its findings and what was changed shortly before it began.

@@ -5,11 +5,11 @@ use crate::auth::{OperatorWriter, Reader};
 use crate::error::Reply;
 use crate::extract::{OptionalBody, Query, Segment};
 use crate::jobs::Nothing;
-use crate::{App, answer, paging};
+use crate::{App, answer, answer_bytes, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use muster_api::{ReasonRequest, Remediation, RemediationList, RemediationsQuery};
+use muster_api::{ReasonRequest, Remediation, RemediationsQuery};
 use muster_engine::State as Site;
 use muster_model::Command;
 use muster_model::remediation::{Action, Remediation as ModelRemediation};
@@ -26,7 +26,7 @@ pub(crate) fn view(s: &Site, r: &ModelRemediation) -> Remediation {
 
 /// List remediations, newest first.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/remediations", tag = "health", params(RemediationsQuery),
-    responses((status = 200, description = "A page of remediations.", body = RemediationList))))]
+    responses((status = 200, description = "A page of remediations.", body = muster_api::RemediationList))))]
 pub(crate) async fn list(
     State(app): State<App>,
     Reader(caller): Reader,
@@ -43,9 +43,11 @@ pub(crate) async fn list(
         };
         let (found, cursor) =
             paging::newest("remediations", &s.health.remediations, (limit, below), fits);
-        (s.seq, found.into_iter().map(|r| view(s, r)).collect(), cursor)
+        let items: Vec<_> = found.into_iter().map(|r| (r.id, view(s, r))).collect();
+        (s.seq, items, cursor)
     });
-    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &RemediationList { items, cursor }))
+    let bytes = paging::numbered("remediations", items, cursor)?;
+    Ok(answer_bytes(&app, &caller, StatusCode::OK, seq, None, bytes))
 }
 
 /// Get a remediation.

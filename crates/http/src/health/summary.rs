@@ -32,7 +32,9 @@ const UNSENT: &str = "a problem of this site is open that its operators have to 
     responses((status = 200, description = "Its status.", body = HealthSummary))))]
 pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let now = app.brain().now();
-    let (seq, shown) = app.brain().read(|s| (s.seq, view(s, &caller, now)));
+    let (brain, reader) = (app.brain().clone(), caller.clone());
+    let look = move || brain.read_copy(|s| (s.seq, view(s, &reader, now)));
+    let (seq, shown) = app.aside(&caller.token, look).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))
 }
 

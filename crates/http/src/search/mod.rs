@@ -344,7 +344,7 @@ fn incident_hit(i: &Incident, id: String) -> SearchHit {
 
 fn search_runbooks(app: &App, wanted: &SearchTerms, limit: usize) -> Best<SearchHit> {
     let mut found = Best::new(limit);
-    let books = app.brain().read(|s| s.runbooks.all());
+    let books = app.brain().read(|s| s.runbooks.clone()).all();
     for (name, (book, _)) in &books {
         let own = wanted.fit(&[name, &book.title]);
         // Several books may serve a failure mode: the one of its name goes first.

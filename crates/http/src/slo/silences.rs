@@ -4,18 +4,25 @@ use super::label;
 use crate::auth::{OperatorWriter, Reader, Writer};
 use crate::error::{Failure, Reply};
 use crate::extract::{JsonBody, Segment};
+use crate::policy::{content_version, same_version};
 use crate::{App, answer, gone};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{SetSilence, Silence, SilenceList};
 use muster_engine::State as Site;
 use muster_model::alert as m;
+use muster_model::names::Label;
 use muster_model::tenant::Role;
 use muster_model::{Command, Time};
 
 fn view(s: &Site, silence: &m::Silence, now: Time) -> Silence {
     let quiet = s.slo.open().filter(|a| a.silenced.as_ref() == Some(&silence.name)).count();
     Silence::of(silence, quiet as u64, now)
+}
+
+/// The silence as it is now stands for its version: the log keeps none.
+fn version(app: &App, name: &Label) -> Option<u64> {
+    app.brain().read(|s| s.slo.silences.get(name).cloned()).map(|x| content_version(&x))
 }
 
 /// List silences in order of their names.
@@ -44,11 +51,14 @@ pub(crate) async fn set(
     let name = label(&name)?;
     let now = app.brain().now();
     let silence = Box::new(value.into_model(name.clone(), now));
-    let done = writer.call(&app, &raw, Command::SetSilence { silence }).await?;
+    let _turn = app.turn().lock().await;
+    same_version(&app, &writer, &raw, "silence", version(&app, &name))?;
+    let done = writer.put(&app, &raw, Command::SetSilence { silence }).await?;
     // Only a repeat under an old key can find its silence gone.
     let shown = app.brain().read(|s| s.slo.silences.get(&name).map(|x| view(s, x, now)));
     let shown = shown.ok_or_else(|| Failure::not_found(format!("silence {name} is over")))?;
-    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, None, &shown))
+    let version = version(&app, &name);
+    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, version, &shown))
 }
 
 /// End a silence.
@@ -57,7 +67,9 @@ pub(crate) async fn set(
     responses((status = 204, description = "It is gone."))))]
 pub(crate) async fn end(State(app): State<App>, writer: Writer, Segment(name): Segment) -> Reply {
     writer.caller.over_site(Role::Operator)?;
-    let command = Command::EndSilence { name: label(&name)? };
-    let done = writer.call(&app, b"", command).await?;
+    let name = label(&name)?;
+    let _turn = app.turn().lock().await;
+    same_version(&app, &writer, b"", "silence", version(&app, &name))?;
+    let done = writer.put(&app, b"", Command::EndSilence { name }).await?;
     Ok(gone(&app, &writer.caller, done.seq))
 }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 /// Points of a series when nobody says.
 const POINTS: u32 = 600;
 const POINTS_MAX: u32 = 2000;
-/// Series of one answer, and points of all of them.
+/// Series of one answer (and metrics that may be named for them), and points of all of them.
 const LINES_MAX: usize = 256;
 const ALL_POINTS_MAX: usize = 300_000;
 /// Series that may be read for one answer.
@@ -78,7 +78,12 @@ struct HistoryRequest {
 fn asked(q: &HistoryQuery) -> Reply<HistoryRequest> {
     let mut metrics: Vec<String> = Vec::new();
     let named = q.metrics.as_deref().map(|text| text.split(',').map(str::trim).collect());
-    for name in named.unwrap_or_else(|| USUAL.to_vec()) {
+    for (n, name) in named.unwrap_or_else(|| USUAL.to_vec()).into_iter().enumerate() {
+        if n == LINES_MAX {
+            return Err(Failure::bad(format!("more than {LINES_MAX} metrics are named"))
+                .field("metrics")
+                .hint("name each once; `muster history metrics` lists them"));
+        }
         if name.is_empty() {
             return Err(Failure::bad("the name of a metric is empty")
                 .field("metrics")

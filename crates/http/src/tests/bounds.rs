@@ -38,6 +38,28 @@ async fn an_array_of_many_overlapping_ranges_is_refused_and_makes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_in_a_query_has_so_many_words_and_no_more() {
+    let s = site().await;
+    let metrics: Vec<String> = (0..300).map(|n| format!("m{n}")).collect();
+    for (path, field) in [
+        (format!("/v1/nodes?state={}", ["retired"; 70].join(",")), "state"),
+        (format!("/v1/metrics/history?node=n1&metrics={}", metrics.join(",")), "metrics"),
+    ] {
+        let got = s.get(&s.admin, &path).await;
+        let error = &got.json()["error"];
+        assert_eq!((got.status.as_u16(), &error["field"]), (400, &json!(field)), "{error}");
+        assert!(error["message"].as_str().unwrap().starts_with("more than "), "{error}");
+    }
+    // Each of them may be named, and one twice.
+    let all = muster_api::node::NODE_STATES.join(",");
+    for (state, found) in [(format!("{all},ready"), 1), ("ready".into(), 1), ("retired".into(), 0)]
+    {
+        let got = s.get(&s.admin, &format!("/v1/nodes?state={state}")).await;
+        assert_eq!((got.status.as_u16(), items(&got.json()).len()), (200, found), "{state}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cancelled_jobs_ran_counts_against_what_a_project_may_store() {
     let s = site().await;
     let policy = json!({"policy": {"limits": {"stored_mib_per_project": 1}}});
@@ -125,6 +147,51 @@ async fn what_a_terminal_would_obey_is_refused_with_the_field() {
     assert_eq!((got.status.as_u16(), &got.json()["error"]["field"]), (422, &json!("reason")));
     let got = s.post(&s.admin, "/v1/projects", &json!({"name": "p", "description": "a\x07"})).await;
     assert_eq!((got.status.as_u16(), &got.json()["error"]["field"]), (422, &json!("description")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_turns_what_is_around_it_is_refused_and_never_sent_back_raw() {
+    let s = site().await;
+    let turned = "fan\u{202e}txt";
+    let over = json!({"domain": {"level": "rack", "path": turned}});
+    let limits = json!([{"sku": turned, "nominal": 1}]);
+    let objective =
+        |owner: &str| json!({"name": "o", "sli": "goodput", "target": "90%", "owner": owner});
+    for (method, path, body, field) in [
+        ("PUT", "/v1/silences/q", json!({"match": {"owner": turned}, "length": "1h"}), "match"),
+        (
+            "PUT",
+            "/v1/reservations/r",
+            json!({"over": over, "start": "2999-01-01T00:00:00Z", "length": "1h"}),
+            "over",
+        ),
+        ("PUT", "/v1/policy", json!({"policy": {"power": {"feeds": {turned: 1000}}}}), "power"),
+        (
+            "PUT",
+            "/v1/quotas",
+            json!({"quotas": {"tree": [{"name": "lab", "gpus": limits}]}}),
+            "sku",
+        ),
+        ("PUT", "/v1/objectives/o", objective(turned), "owner"),
+        (
+            "POST",
+            "/v1/breakers/force",
+            json!({"entity": format!("image:{turned}"), "state": "open"}),
+            "entity",
+        ),
+        // What is no entity at all is shown in the message.
+        ("POST", "/v1/breakers/force", json!({"entity": turned, "state": "open"}), "entity"),
+    ] {
+        let got = s.call(&s.admin, method, path, &body, &[]).await;
+        let error = &got.json()["error"];
+        let named = error["field"].as_str().unwrap_or_default();
+        assert!(got.status == 422 && named.ends_with(field), "{path}: {error}");
+        assert!(!error.to_string().contains('\u{202e}'), "{error}");
+    }
+    assert_eq!(
+        s.call(&s.admin, "PUT", "/v1/objectives/o", &objective("ann"), &[]).await.status,
+        200
+    );
 }
 
 /// A job with nearly as much text as one may have.

@@ -105,6 +105,15 @@ async fn a_node_is_tested_and_refusals_say_what_to_do() {
     assert_eq!(got.status, 200, "nothing to end is fine");
     let slow = json!({"fault": "slow_gpu", "gpu": 0, "percent": 100});
     assert_eq!(s.post(&s.operator, "/v1/nodes/n1/inject", &slow).await.status, 422);
+    let keyed = async |gpu: u32| {
+        let (path, key) = ("/v1/nodes/n1/inject", [("idempotency-key", "k")]);
+        let body = json!({"fault": "lose_gpu", "gpu": gpu});
+        let got = s.call(&s.operator, "POST", path, &body, &key).await;
+        (got.status.as_u16(), got.json()["error"]["field"].clone())
+    };
+    assert_eq!(keyed(0).await, (409, Value::Null), "no agent is connected");
+    assert_eq!(keyed(0).await, (409, Value::Null));
+    assert_eq!(keyed(1).await, (409, json!("Idempotency-Key")), "another request");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Findings, incidents, breakers, remediations and automation over HTTP.
 
-use super::{PATIENCE, Site, site};
+use super::{PATIENCE, Site, id_of, site};
 use muster_model::command::{Command, Observed};
 use muster_model::entity::Entity;
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
@@ -430,6 +430,24 @@ async fn a_cause_that_is_only_watched_is_not_called_a_failure() {
     assert_eq!(c["kind"], "gpu-fault", "{c}");
     assert_eq!(c["title"], "A GPU reported an error that asks for nothing");
     assert_eq!(c["findings"][0]["title"], c["title"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_tries_remediations_on_the_past_once_at_a_time() {
+    let s = site().await;
+    let own = s.app.rehearsals().of(&id_of(&s.operator), 1);
+    let turn = own.acquire_owned().await.unwrap();
+    let path = "/v1/remediations/dry-run";
+    let days = json!({"days": 1});
+    let mut waits = std::pin::pin!(s.post(&s.operator, path, &days));
+    let other = tokio::select! {
+        biased;
+        got = waits.as_mut() => panic!("it did not wait: {:?}", got.body),
+        got = s.post(&s.admin, path, &days) => got,
+    };
+    assert_eq!(other.status, 200, "{:?}", other.body);
+    drop(turn);
+    assert_eq!(waits.await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -604,3 +604,27 @@ async fn others_jobs_on_a_shared_node_have_no_name() {
     let r = request(&s.other, "GET", "/v1/jobs", &Value::Null, &[]);
     assert_eq!(s.send(r).await.json()["items"], json!([]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silence_is_replaced_and_ended_only_as_it_was_seen() {
+    let s = site().await;
+    let path = "/v1/silences/upkeep";
+    let put = async |why: &str, tag: &str| {
+        let body = json!({
+            "match": {"kind": "x"}, "start": "2999-01-01T00:00:00Z", "length": "1h", "why": why,
+        });
+        s.call(&s.operator, "PUT", path, &body, &[("if-match", tag)]).await
+    };
+    let first = put("a", "*").await;
+    assert_eq!(first.status, 200, "{:?}", first.body);
+    let tag = first.header("etag").to_owned();
+    let second = put("b", &tag).await;
+    assert_eq!(second.status, 200, "{:?}", second.body);
+    let late = put("c", &tag).await;
+    assert_eq!((late.status.as_u16(), late.error().as_str()), (409, "conflict"));
+    let end = async |tag: &str| {
+        s.call(&s.operator, "DELETE", path, &Value::Null, &[("if-match", tag)]).await.status
+    };
+    assert_eq!(end(&tag).await, 409);
+    assert_eq!(end(second.header("etag")).await, 204);
+}

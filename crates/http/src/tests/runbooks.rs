@@ -61,6 +61,26 @@ async fn a_user_cannot_drain_a_node_by_answering_an_admins_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn text_that_turns_what_is_around_it_is_in_no_runbook_and_no_run() {
+    let s = site().await;
+    let refused = async |method: &str, path: &str, body: Value, field: &str| {
+        let got = s.call(&s.operator, method, path, &body, &[]).await;
+        let error = &got.json()["error"];
+        assert_eq!((got.status.as_u16(), &error["field"]), (422, &json!(field)), "{error}");
+    };
+    let path = "/v1/runbooks/empty-it";
+    for odd in ["W\u{202e}ords.", "W\u{1b}[2Jords."] {
+        refused("PUT", path, json!({"text": BOOK.replace("Words.", odd)}), "text").await;
+    }
+    let windows = json!({"text": BOOK.replace('\n', "\r\n")});
+    assert_eq!(s.call(&s.operator, "PUT", path, &windows, &[]).await.status, 200);
+    let run = s.post(&s.operator, &format!("{path}/run"), &json!({"vars": {"node": "n1"}})).await;
+    let id = run.json()["id"].as_str().unwrap().to_owned();
+    let answer = json!({"step": 1, "answer": "choose", "choose": "no", "note": "a\u{2066}b"});
+    refused("POST", &format!("/v1/runbook-runs/{id}/answer"), answer, "note").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_about_what_is_not_there_is_refused_before_its_first_step() {
     let s = site().await;
     let mut tried = 0;

@@ -121,6 +121,23 @@ async fn a_stream_that_a_filter_keeps_empty_is_not_silent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_finds_the_few_that_it_chose_among_many() {
+    let s = site().await;
+    for _ in 0..100 {
+        s.held_job(&s.user).await;
+    }
+    let chosen = s.held_job(&s.operator).await["number"].clone();
+    for _ in 0..100 {
+        s.held_job(&s.user).await;
+    }
+    let path = "/v1/events?kind=job_submitted&actor=ops";
+    let mut stream = follow(&s, &s.admin, path, None).await;
+    assert_eq!(stream.next().await.unwrap().1["data"]["id"], chosen);
+    let later = s.held_job(&s.operator).await["number"].clone();
+    assert_eq!(stream.next().await.unwrap().1["data"]["id"], later);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_its_own_events_and_no_sequence() {
     let s = site().await;
     for _ in 0..3 {

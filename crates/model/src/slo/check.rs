@@ -4,6 +4,7 @@ use super::{
     BURN_MAX, BurnRule, DEFAULTS, FINE_MAX, HOUR, MINUTE, OBJECTIVES_MAX, Objective, Objectives,
     Ppm, Sli, TEXT_MAX, WINDOW_MAX, Window,
 };
+use crate::resolve::{one_line, some_lines};
 use crate::spec::{SpecProblem, problem};
 use crate::units::Span;
 use std::collections::BTreeSet;
@@ -50,6 +51,7 @@ impl Objective {
                     format!("use at most {TEXT_MAX} bytes"),
                 ));
             }
+            some_lines(field, text)?;
         }
         self.check_sli()?;
         if self.target.0 == 0 || self.target >= Ppm::ONE {
@@ -109,7 +111,7 @@ impl Objective {
                 "name one, or leave it out",
             ));
         }
-        Ok(())
+        self.scope.pool.iter().try_for_each(|p| one_line("scope.pool", p))
     }
 }
 

@@ -150,7 +150,6 @@ fn work(receive: &Mutex<Receiver<TcpStream>>, answerer: &Answerer) {
 
 fn answer(mut stream: TcpStream, answerer: &Answerer) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
     stream.set_nodelay(true)?;
     let mut buffer = [0_u8; LONGEST];
     let asked = match request(&mut stream, &mut buffer)? {
@@ -246,9 +245,33 @@ fn write(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes())?;
+    let until = Instant::now() + PATIENCE;
+    write_all(stream, head.as_bytes(), until)?;
     if with_body {
-        stream.write_all(body.as_bytes())?;
+        write_all(stream, body.as_bytes(), until)?;
     }
     stream.flush()
+}
+
+/// Writes all of it by then: in all, and not each piece. Somebody may take a byte now and then, and
+/// there are few threads.
+pub(super) fn write_all(
+    stream: &mut TcpStream,
+    mut bytes: &[u8],
+    until: Instant,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = &bytes[n..],
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }

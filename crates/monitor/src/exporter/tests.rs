@@ -236,3 +236,27 @@ fn memory_is_told_by_process_and_rank() {
     assert!(line.contains("pid=\"77\",owner=\"42.2\",owner_rank=\"5\","), "{line}");
     assert!(line.ends_with(" 3145728"), "{line}");
 }
+
+#[test]
+fn a_reader_that_takes_a_little_now_and_then_is_cut_off() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let seen = over.clone();
+    let reader = std::thread::spawn(move || {
+        let mut little = [0; 512];
+        while !seen.load(Ordering::Relaxed) && client.read(&mut little).is_ok_and(|n| n > 0) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    // It would take minutes, and never stand still for long.
+    let page = vec![b'x'; 64 << 20];
+    let until = std::time::Instant::now() + Duration::from_millis(300);
+    let cut = serve::write_all(&mut server, &page, until).unwrap_err().kind();
+    assert!(matches!(cut, std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock), "{cut}");
+    over.store(true, Ordering::Relaxed);
+    drop(server);
+    reader.join().unwrap();
+}
