@@ -2914,7 +2914,7 @@ export interface components {
              * @description What its nodes draw besides their GPUs, in watts; planned, not measured.
              */
             host_watts_planned: number;
-            /** @description Its name; a rack with its spine and leaf. */
+            /** @description Its name; a rack with its spine and leaf, or its whole path if two have one name. */
             name: string;
             /**
              * Format: int32
