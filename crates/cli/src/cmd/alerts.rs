@@ -77,6 +77,7 @@ impl AlertsCmd {
                     return Ok(0);
                 }
                 ctx.show(&list, |l| table(&l.items, now()).render())?;
+                ctx.note_more(list.cursor.as_ref(), "only the newest 1000 are shown");
             }
             Some(Verb::Show { id }) => {
                 let id = whole(&client, &id).await?;
@@ -123,11 +124,18 @@ async fn whole(client: &muster_client::Client, id: &str) -> Result<String, Fail>
     if id.len() >= 16 {
         return Ok(id.to_owned());
     }
-    let query = AlertsQuery { limit: Some(1000), ..AlertsQuery::default() };
-    let all = client.alerts(&query).await?;
-    let fits: Vec<&Alert> = all.items.iter().filter(|a| a.id.starts_with(id)).collect();
+    let mut query = AlertsQuery { limit: Some(1000), ..AlertsQuery::default() };
+    let mut fits: Vec<String> = Vec::new();
+    loop {
+        let page = client.alerts(&query).await?;
+        fits.extend(page.items.into_iter().map(|a| a.id).filter(|a| a.starts_with(id)));
+        query.cursor = page.cursor;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
     match &fits[..] {
-        [one] => Ok(one.id.clone()),
+        [one] => Ok(one.clone()),
         [] => Ok(id.to_owned()),
         _ => Err(Fail::usage(format!("{} alerts begin with {id}", fits.len()))
             .hint("write more of its id")),
