@@ -83,7 +83,14 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("get faults nope", 3, "no node nope"),
     ("get events --project nope", 3, "no project nope"),
     ("get projects --project nope", 0, "default"),
-    ("get policy x", 2, "has no name"),
+    ("get project nope", 3, "no project `nope`"),
+    ("get project default --token {eve}", 3, "no project `default`"),
+    ("get secret nope", 3, "no secret `nope`"),
+    ("get event nope", 2, ""),
+    ("get reservation nope", 3, "no reservation nope"),
+    ("get reservation nope --token {eve}", 3, "no reservation nope"),
+    ("get quota nope", 3, "no quota `nope`"),
+    ("get policy nope", 2, "has no name"),
     ("describe node {empty}", 2, "NAME is empty"),
     ("describe job 4242", 3, "4242"),
     ("describe job {held} --token {eve}", 3, "no job {held}"),
@@ -512,6 +519,23 @@ fn whatever_names_something_is_tried_with_what_is_missing_anothers_or_over() {
     let over = verbs_with(&tree, OVER, |line| !line.contains("{eve}"));
     let without = &of_jobs - &over;
     assert!(without.is_empty(), "verbs without a row for a job that is over: {without:?}");
+}
+
+#[test]
+fn every_kind_of_get_is_tried_with_what_is_missing() {
+    let tree = muster_cli::command();
+    let get = tree.find_subcommand("get").expect("the verb");
+    let kind = get.get_arguments().find(|a| a.get_id().as_str() == "kind").expect("its kinds");
+    let tried: BTreeSet<&str> = ROWS
+        .iter()
+        .filter_map(|(line, ..)| line.strip_prefix("get ")?.split_once(' '))
+        .filter(|(_, name)| MISSING.contains(name))
+        .map(|(kind, _)| kind)
+        .collect();
+    for value in kind.get_possible_values() {
+        let row = value.get_name_and_aliases().any(|name| tried.contains(name));
+        assert!(row, "`get {}` without a row for what is not there", value.get_name());
+    }
 }
 
 #[test]
