@@ -174,6 +174,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("nodes --project default --token {eve}", 4, "bound to project other"),
     ("nodes --state odd", 2, "is not a state of a node"),
     ("nodes --state ready,lost", 0, "{node}"),
+    ("nodes --state lost,retired", 0, "no node fits --state lost,retired"),
     ("node cordon {node} {empty}", 2, "NODE is empty"),
     ("node drain {empty} --reason x", 2, "NODE is empty"),
     ("node cordon {node} nope", 3, "no node nope"),
