@@ -409,6 +409,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("token revoke eve revoked nope", 3, "no token `nope`"),
     ("token revoke twice", 5, "2 tokens are called `twice`"),
     ("secret set path --value x", 2, "PATH"),
+    ("secret list", 0, "no secret is set"),
     ("secret list --project nope", 3, "no project nope"),
     ("secret list --project default --token {eve}", 4, "bound to project other"),
     ("secret delete nope", 3, "no secret nope"),
