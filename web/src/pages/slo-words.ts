@@ -1,4 +1,4 @@
-// What is said of an objective and its alert. No React here.
+// The words about an objective and its alert. No React here.
 import type { Schemas } from '../api/client';
 
 type Slo = Pick<Schemas['Slo'], 'state' | 'firing' | 'alert'>;

@@ -9,19 +9,20 @@ use std::collections::BTreeSet;
 /// Verbs that name nothing of a site: only a flag can be wrong, which `args.rs` tries with all.
 const NAME_NOTHING: &str = "
     up; server; agent check; agent inventory; agent metrics; agent qualify; agent drill;
-    defrag; slo rules; failure-modes; gameday list; history metrics; whoami; doctor;
-    completions; export prometheus-rules; export grafana; store check; store export; store import;
-    store backup; store restore; store accept-loss; sim run; sim replay; sim compare; sim sweep
+    gameday list; history metrics; doctor; completions; export prometheus-rules;
+    export grafana; store check; store export; store import; store backup; store restore;
+    store accept-loss; sim replay; sim sweep
 ";
 
 /// Verbs that name nothing that could be missing or another's: lists, files of whoever types, and
 /// what concerns the whole site.
 const NAME_NO_OBJECT: &str = "
-    node replace; topology check; quota check;
+    node replace; topology; topology check; quota check;
     policy show; reservation; reservation list; remediations dry-run; runbook; runbook list;
     runbook runs; runbook apply; automation stop; automation resume; gameday run; slo list;
     silence list; routing show; token create; token list; secret set; project create;
-    project list; health; readiness; power; whoami
+    project list; health; readiness; power; whoami; defrag; slo rules; failure-modes;
+    sim run; sim compare
 ";
 
 /// What no site has.
@@ -311,6 +312,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("findings close 999999 --reason x", 3, "no finding 999999"),
     ("findings close 999999 --reason x --token {eve}", 4, "takes operator"),
     ("incident 7 --all", 2, "--all"),
+    ("incident 999999", 3, "no incident 999999"),
+    ("incident 999999 --token {eve}", 4, "bound to project other"),
     ("incident report 7 -o json", 2, "does not go with -o json"),
     ("incident close 999999 --reason x", 3, "no incident 999999"),
     ("incident close 999999 --reason x --token {eve}", 4, "takes operator"),
@@ -418,6 +421,10 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("project create another --token {eve}", 4, "takes admin"),
     ("project list", 0, "default"),
     ("slo rules -o json", 2, "does not go with -o json"),
+    ("slo rules --token {eve}", 4, "bound to project other"),
+    ("defrag --token {eve}", 4, "bound to project other"),
+    ("sim run nope.toml", 2, "cannot read nope.toml"),
+    ("sim compare nope.toml nope.toml", 2, "cannot read nope.toml"),
     ("failure-modes --markdown -o json", 2, "does not go with -o json"),
     ("whoami --token=", 2, "--token is empty"),
     ("whoami --token nonsense", 4, "set MUSTER_TOKEN"),
