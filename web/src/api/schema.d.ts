@@ -6145,6 +6145,7 @@ export interface components {
             };
             /** @description What was before this is not known. */
             since: components["schemas"]["Timestamp"];
+            telemetry_since?: components["schemas"]["Timestamp"] | null;
             /** @description Where it ends: now, for one that is not over. */
             to: components["schemas"]["Timestamp"];
             /** @description Versions as they are now, to be looked at: drivers, firmware, kernels. */
