@@ -110,6 +110,7 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     lists::alone(said, wrong);
     lists::power(said, wrong);
     lists::projects_and_end(log, said, wrong);
+    lists::readiness(said, wrong);
     tenant::view(log, said, wrong);
 }
 

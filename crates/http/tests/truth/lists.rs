@@ -28,6 +28,7 @@ pub(super) struct ListAnswers {
     alone: BTreeMap<String, Value>,
     /// The newest event.
     newest: Value,
+    readiness: Value,
 }
 
 fn items(page: &Value) -> Vec<Value> {
@@ -83,6 +84,7 @@ impl Asker {
         }
         let newest = items(&self.json("/v1/events?order=newest&limit=1").await);
         out.newest = newest.into_iter().next().unwrap_or_default();
+        out.readiness = self.json("/v1/readiness").await;
         out
     }
 
@@ -182,6 +184,24 @@ pub(super) fn projects_and_end(log: &Fold, said: &MomentAnswers, wrong: &mut Con
     wrong.holds(all, what, "GET /v1/projects", &json!(known));
     let newest = said.lists.newest["seq"].clone();
     wrong.same("the newest event", ("GET /v1/events", newest), (LOG, json!(said.seq)));
+}
+
+/// The checklists say what the summary of health does.
+pub(super) fn readiness(said: &MomentAnswers, wrong: &mut Contradictions) {
+    let who = "GET /v1/readiness";
+    let checks = said.lists.readiness["checks"].as_array().into_iter().flatten();
+    let state: BTreeMap<&str, &Value> =
+        checks.filter_map(|c| Some((c["check"].as_str()?, &c["state"]))).collect();
+    let left = said.health["spares_left"].as_u64() > Some(0);
+    if let Some(spares) = state.get("spares").filter(|s| **s != "unknown") {
+        let ok = json!(**spares == "ok");
+        wrong.same("there are spares", (who, ok), ("GET /v1/health", json!(left)));
+    }
+    if let Some(automation) = state.get("automation") {
+        let runs = said.automation["state"] == "running";
+        let ok = json!(**automation == "ok");
+        wrong.same("automation runs", (who, ok), ("GET /v1/automation", json!(runs)));
+    }
 }
 
 /// A tenant sees a part of what operators see, and nothing of others in it.
