@@ -69,11 +69,8 @@ impl AlertsCmd {
                 let query = AlertsQuery { open, limit: Some(1000), ..AlertsQuery::default() };
                 let list = client.alerts(&query).await?;
                 if ctx.is_table() && list.items.is_empty() {
-                    output::note(if self.all {
-                        "there was no alert"
-                    } else {
-                        "no alert is open; --all shows resolved ones"
-                    });
+                    let own = client.whoami().await?.project;
+                    output::note(&none(self.all, own.as_deref()));
                     return Ok(0);
                 }
                 ctx.show(&list, |l| table(&l.items, now()).render())?;
@@ -115,6 +112,19 @@ impl AlertsCmd {
             }
         }
         Ok(0)
+    }
+}
+
+/// Why there is no alert in the list; a token that is bound to a project is not shown those of the site.
+fn none(all: bool, own: Option<&str>) -> String {
+    let text = if all { "there was no alert" } else { "no alert is open" };
+    match own {
+        Some(own) => format!(
+            "{text} about project {own} alone; those of the site and of other projects are not shown \
+             to this token"
+        ),
+        None if all => text.to_owned(),
+        None => format!("{text}; --all shows resolved ones"),
     }
 }
 
