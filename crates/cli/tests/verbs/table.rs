@@ -302,7 +302,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("faults --project nope", 3, "no project nope"),
     ("faults --code bogus", 2, "no fault `bogus`"),
     ("faults --code xid-62", 0, "no faults were reported"),
-    ("faults --node {node} --token {eve}", 0, "no faults were reported"),
+    ("faults --node {node} --token {eve}", 0, "that affected jobs of project other"),
     ("findings 7 --all", 2, "--all"),
     ("findings 7 --limit 5", 2, "--limit"),
     ("findings --node nope", 3, "no node nope"),
