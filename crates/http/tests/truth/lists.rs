@@ -102,7 +102,7 @@ fn ids(all: &[Value]) -> BTreeSet<String> {
     all.iter().map(id).collect()
 }
 
-fn open(a: &&Value) -> bool {
+fn open(a: &Value) -> bool {
     a["state"] != "resolved"
 }
 
@@ -115,12 +115,13 @@ pub(super) fn parts_of_lists(said: &MomentAnswers, wrong: &mut Contradictions) {
         let what = format!("nodes that are {state}");
         wrong.same(what, (&who, json!(ids(found))), (NODES, json!(whole)));
     }
-    let whole: BTreeSet<String> = said.alerts.iter().filter(open).map(id).collect();
+    let whole: BTreeSet<String> = said.alerts.iter().filter(|a| open(a)).map(id).collect();
     let found = json!(ids(&said.lists.open_alerts));
     wrong.same("open alerts", ("GET /v1/alerts?open=true", found), (ALERTS, json!(whole)));
     for s in &said.lists.silences {
         let name = id(s);
-        let mine = said.alerts.iter().filter(open).filter(|a| a["silenced"] == name.as_str());
+        let mine =
+            said.alerts.iter().filter(|a| open(a)).filter(|a| a["silenced"] == name.as_str());
         let what = format!("silence {name}: how many alerts it silences");
         let counted = s["silences"].clone();
         wrong.same(what, ("GET /v1/silences", counted), (ALERTS, json!(mine.count())));
