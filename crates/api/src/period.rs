@@ -39,6 +39,8 @@ pub struct PeriodReport {
     pub over: bool,
     /// What was before this is not known.
     pub since: Timestamp,
+    /// What GPUs reported is known from here on; null when they never did.
+    pub telemetry_since: Option<Timestamp>,
     /// The log was read to its end.
     pub complete: bool,
     /// What became of all GPUs.

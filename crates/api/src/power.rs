@@ -30,7 +30,7 @@ pub struct PowerQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DomainPower {
-    /// Its name; a rack with its spine and leaf.
+    /// Its name; a rack with its spine and leaf, or its whole path if two have one name.
     pub name: String,
     /// Nodes in it.
     pub nodes: u32,

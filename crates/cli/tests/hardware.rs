@@ -171,6 +171,19 @@ fn measured_power_is_added_up_beside_the_plan() {
     let table = c.muster(&["power", "--by", "rack"]);
     table.code(0);
     assert!(table.stdout.contains("MEASURED") && table.stdout.contains("kW"), "{table:?}");
+    // The budget of a rack that the policy names by its last name is the one that starts keep to.
+    let place = c.json(&["power", "--by", "rack"])["items"][0]["name"].clone();
+    let rack = place.as_str().and_then(|p| p.rsplit('/').next()).expect("a rack").to_owned();
+    let file = c.path("power.yaml");
+    std::fs::write(&file, format!("kind: Policy\npower: {{racks: {{{rack}: 41000}}}}\n"))
+        .expect("a file");
+    c.muster(&["policy", "apply", &file.display().to_string()]).code(0);
+    let racks = c.json(&["power", "--by", "rack"]);
+    let items = racks["items"].as_array().cloned().unwrap_or_default();
+    let known = items.iter().find(|p| p["name"] == place).expect("the rack");
+    assert_eq!(known["budget_watts"], 41000, "{racks:#}");
+    let table = c.muster(&["power", "--by", "rack"]);
+    assert!(table.stdout.contains("BUDGET") && table.stdout.contains("41.0 kW"), "{table:?}");
 }
 
 #[test]

@@ -68,6 +68,7 @@ pub(crate) async fn report(
             to: to.into(),
             over: end <= now,
             since: fleet.since,
+            telemetry_since: fleet.telemetry_since,
             complete: fleet.complete,
             fleet: fleet.total,
             before: Some(before.total).filter(|b| b.inventory_gpu_seconds.is_some_and(|v| v > 0.0)),

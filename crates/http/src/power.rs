@@ -10,7 +10,8 @@ use muster_api::{DomainPower, Kind, PowerBy, PowerInventory, PowerQuery};
 use muster_model::node::{Node, Stage};
 use muster_model::policy::Power;
 use muster_model::tenant::Role;
-use muster_scheduler::rated_watts;
+use muster_model::topology::Level;
+use muster_scheduler::{rack_budget, rated_watts};
 use std::collections::BTreeMap;
 
 /// What is drawn, could be and may be drawn. Numbers are as old as the nodes' last telemetry.
@@ -25,21 +26,28 @@ pub(crate) async fn power(
     let (seq, items) = app.brain().read(|s| {
         let mut places: BTreeMap<String, DomainPower> = BTreeMap::new();
         for node in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
-            let name = place(node, q.by);
-            let at = places.entry(name.clone()).or_insert_with(|| {
-                let watts = budget(&s.policy.power, &name, q.by);
-                empty(name, watts)
-            });
+            let at = places
+                .entry(place(node, q.by))
+                .or_insert_with(|| empty(name(node, q.by), budget(&s.policy.power, node, q.by)));
             let measured = node.reachable.then(|| app.agents().draw(&node.name)).flatten();
             add(at, node, measured, &s.policy.power);
         }
-        (s.seq, places.into_values().collect())
+        (s.seq, named(places))
     });
     let all = PowerInventory { kind: Kind::PowerInventory, by: q.by, items };
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &all))
 }
 
+/// What no other place is called.
 fn place(node: &Node, by: PowerBy) -> String {
+    match by {
+        PowerBy::Rack => node.location.path(&node.name, Level::Rack).join("/"),
+        PowerBy::Node | PowerBy::Feed => name(node, by),
+    }
+}
+
+/// The name that is shown.
+fn name(node: &Node, by: PowerBy) -> String {
     let at = &node.location;
     match by {
         PowerBy::Node => node.name.to_string(),
@@ -48,12 +56,25 @@ fn place(node: &Node, by: PowerBy) -> String {
     }
 }
 
-/// Racks in a policy may be named by the end of their path.
-fn budget(policy: &Power, name: &str, by: PowerBy) -> Option<u64> {
+/// All places; where two racks have one name, with their whole paths.
+fn named(places: BTreeMap<String, DomainPower>) -> Vec<DomainPower> {
+    let mut same: BTreeMap<String, u32> = BTreeMap::new();
+    for p in places.values() {
+        *same.entry(p.name.clone()).or_default() += 1;
+    }
+    let one = |(whole, p): (String, DomainPower)| match same.get(&p.name) {
+        Some(n) if *n > 1 => DomainPower { name: whole, ..p },
+        _ => p,
+    };
+    places.into_iter().map(one).collect()
+}
+
+fn budget(policy: &Power, node: &Node, by: PowerBy) -> Option<u64> {
+    let at = &node.location;
     match by {
         PowerBy::Node => None,
-        PowerBy::Feed => policy.feeds.get(name).copied(),
-        PowerBy::Rack => policy.racks.iter().find(|(k, _)| k.ends_with(name)).map(|(_, w)| *w),
+        PowerBy::Feed => policy.feeds.get(&at.feed).copied(),
+        PowerBy::Rack => rack_budget(policy, &place(node, by), &at.rack),
     }
 }
 
@@ -86,5 +107,22 @@ fn add(at: &mut DomainPower, node: &Node, measured: Option<(u32, f64)>, policy: 
         )]
         let watts = watts.round() as u64;
         *at.gpu_watts.get_or_insert(0) += watts;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_racks_of_one_name_are_two_places() {
+        let place = |whole: &str, name: &str| (whole.to_owned(), empty(name.to_owned(), None));
+        let all = [
+            place("eu/c1/s1/l1/r1", "s1/l1/r1"),
+            place("eu/c1/s1/l1/r2", "s1/l1/r2"),
+            place("us/c1/s1/l1/r1", "s1/l1/r1"),
+        ];
+        let names: Vec<String> = named(all.into()).into_iter().map(|p| p.name).collect();
+        assert_eq!(names, ["eu/c1/s1/l1/r1", "s1/l1/r2", "us/c1/s1/l1/r1"]);
     }
 }

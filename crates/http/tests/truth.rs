@@ -11,6 +11,7 @@
 mod fold;
 mod health;
 mod jobs;
+mod lists;
 mod map;
 mod metrics;
 mod moment;
@@ -105,6 +106,11 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     rest::quotas(said, wrong);
     rest::periods(log, said, wrong);
     rest::search(said, wrong);
+    lists::parts_of_lists(said, wrong);
+    lists::alone(said, wrong);
+    lists::power(said, wrong);
+    lists::projects_and_end(log, said, wrong);
+    lists::readiness(said, wrong);
     tenant::view(log, said, wrong);
 }
 

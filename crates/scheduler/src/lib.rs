@@ -51,7 +51,7 @@ pub use fleet::Fleet;
 pub use node::{Block, NodeFacts};
 pub use place::{NoCapacity, Placed, find_capacity};
 pub use plan::{Plan, Resize, Start, StartReservation, Victim, plan};
-pub use power::rated as rated_watts;
+pub use power::{rack_budget, rated as rated_watts};
 pub use queue::Queue;
 pub use reasons::Reasons;
 pub use reserve::replacements;

@@ -28,6 +28,12 @@ pub fn rated(sku: &str) -> u32 {
     table.iter().find(|(name, _)| sku.starts_with(name)).map_or(500, |(_, w)| *w)
 }
 
+/// What a rack may draw: the policy names it by its whole path, or by its last name.
+#[must_use]
+pub fn rack_budget(policy: &Power, path: &str, rack: &str) -> Option<u64> {
+    policy.racks.get(path).or_else(|| policy.racks.get(rack)).copied()
+}
+
 /// What may hold a budget.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PowerDomain {
@@ -107,9 +113,8 @@ impl Meter {
         }
         if !self.policy.racks.is_empty() {
             let path = l.path(&e.facts.name, Level::Rack).join("/");
-            let b = self.policy.racks.get(&path).or_else(|| self.policy.racks.get(&l.rack));
-            if let Some(b) = b {
-                out.push((PowerDomain::Rack(path), *b));
+            if let Some(b) = rack_budget(&self.policy, &path, &l.rack) {
+                out.push((PowerDomain::Rack(path), b));
             }
         }
         out

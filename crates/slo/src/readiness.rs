@@ -26,6 +26,8 @@ pub struct Site {
     pub protected: u64,
     /// Nodes held as spares.
     pub spares: u64,
+    /// Those of them that could step in now.
+    pub spares_left: u64,
     /// Jobs that ended well, of those that are remembered.
     pub succeeded: u64,
     /// Receivers of alerts.
@@ -214,8 +216,11 @@ pub fn checks(s: &Site) -> Vec<Check> {
         ),
         check(
             (IN, "spares", "there are spares for what fails"),
-            (s.nodes > 0).then_some(s.spares > 0),
-            format!("{} are reserved as spares", of(s.spares)),
+            (s.nodes > 0).then_some(s.spares_left > 0),
+            match s.spares - s.spares_left.min(s.spares) {
+                0 => format!("{} are reserved as spares", of(s.spares)),
+                _ => format!("{} are reserved as spares, {} left", of(s.spares), s.spares_left),
+            },
             "muster node mark NODE --role spare",
         ),
         check(
@@ -289,6 +294,7 @@ mod tests {
             telling: 4,
             tested: 4,
             spares: 1,
+            spares_left: 1,
             succeeded: 9,
             receivers: 1,
             paged: true,
@@ -302,12 +308,22 @@ mod tests {
         let missing: Vec<_> = all.iter().filter(|c| c.state == State::Missing).collect();
         assert!(is_ready(&all), "{missing:#?}");
         assert!(all.iter().any(|c| c.state == State::Unknown));
-        let failing = Site { failing: vec!["am".into()], drifted: 1, protected: 2, ..site };
+        let failing = Site {
+            failing: vec!["am".into()],
+            drifted: 1,
+            protected: 2,
+            spares: 2,
+            spares_left: 0,
+            ..site
+        };
         let all = checks(&failing);
         let found = |code: &str| all.iter().find(|c| c.code == code).unwrap().found.clone();
         assert_eq!(found("receivers"), "am cannot be notified");
         assert_eq!(found("reconciled"), "2 of 4 nodes are protected: nothing starts there");
         assert_eq!(found("versions"), "1 of 4 nodes differ from nodes like them");
+        // Those that are all in use are no spares for what fails next.
+        assert_eq!(found("spares"), "2 of 4 nodes are reserved as spares, 0 left");
+        assert!(all.iter().any(|c| c.code == "spares" && c.state == State::Missing));
         assert!(!is_ready(&all));
     }
 }

@@ -107,6 +107,13 @@ impl Ctx {
     pub fn is_table(&self) -> bool {
         self.global.output == Format::Table
     }
+
+    /// Under a table that has not all there is: how much it has, or what shows the rest.
+    pub fn note_more(&self, cursor: Option<&String>, rest: &str) {
+        if cursor.is_some() && self.is_table() {
+            output::note(&format!("note: there are more; {rest}"));
+        }
+    }
 }
 
 /// This machine's clock.

@@ -2958,7 +2958,7 @@ export interface components {
              * @description What its nodes draw besides their GPUs, in watts; planned, not measured.
              */
             host_watts_planned: number;
-            /** @description Its name; a rack with its spine and leaf. */
+            /** @description Its name; a rack with its spine and leaf, or its whole path if two have one name. */
             name: string;
             /**
              * Format: int32
@@ -6200,6 +6200,7 @@ export interface components {
             };
             /** @description What was before this is not known. */
             since: components["schemas"]["Timestamp"];
+            telemetry_since?: components["schemas"]["Timestamp"] | null;
             /** @description Where it ends: now, for one that is not over. */
             to: components["schemas"]["Timestamp"];
             /** @description Versions as they are now, to be looked at: drivers, firmware, kernels. */

@@ -2,13 +2,14 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { api, once, type Schemas } from '../api/client';
 import { matchWords } from '../manage/silence';
-import { receivers, silences, slo, slos } from '../queries';
+import { alerts, receivers, silences, slo, slos } from '../queries';
 import { useRights } from '../rights';
 import { useAsked } from '../ui/asked';
 import { Page } from '../ui/page';
 import { Ago, brief, count, Empty, Fact, For, Loaded, NotShown, Panel, Word } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { Alerts, Budget, leftWords, NoObjectives, reached, sloTone } from './slo-parts';
+import { alertWords } from './slo-words';
 
 type Slo = Schemas['Slo'];
 
@@ -89,6 +90,7 @@ const rate = (v: number | null | undefined) =>
 
 function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
   const navigate = useNavigate({ from: '/slos' });
+  const covered = alertWords(s, useQuery(alerts()).data?.items ?? []);
   return (
     <div className={chosen ? 'item chosen' : 'item'}>
       <h3>
@@ -118,6 +120,7 @@ function SloItem({ slo: s, chosen }: { slo: Slo; chosen: boolean }) {
           {rate(f.long_rate)}x over {f.long}, {rate(f.short_rate)}x over {f.short}
         </p>
       ))}
+      {covered && <p>{covered}</p>}
     </div>
   );
 }

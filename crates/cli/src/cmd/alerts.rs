@@ -69,14 +69,12 @@ impl AlertsCmd {
                 let query = AlertsQuery { open, limit: Some(1000), ..AlertsQuery::default() };
                 let list = client.alerts(&query).await?;
                 if ctx.is_table() && list.items.is_empty() {
-                    output::note(if self.all {
-                        "there was no alert"
-                    } else {
-                        "no alert is open; --all shows resolved ones"
-                    });
+                    let own = client.whoami().await?.project;
+                    output::note(&none(self.all, own.as_deref()));
                     return Ok(0);
                 }
                 ctx.show(&list, |l| table(&l.items, now()).render())?;
+                ctx.note_more(list.cursor.as_ref(), "only the newest 1000 are shown");
             }
             Some(Verb::Show { id }) => {
                 let id = whole(&client, &id).await?;
@@ -117,17 +115,37 @@ impl AlertsCmd {
     }
 }
 
+/// Why there is no alert in the list; a token that is bound to a project is not shown those of the site.
+fn none(all: bool, own: Option<&str>) -> String {
+    let text = if all { "there was no alert" } else { "no alert is open" };
+    match own {
+        Some(own) => format!(
+            "{text} about project {own} alone; those of the site and of other projects are not shown \
+             to this token"
+        ),
+        None if all => text.to_owned(),
+        None => format!("{text}; --all shows resolved ones"),
+    }
+}
+
 /// Ids are sixteen characters; a beginning that fits one alert only will do.
 async fn whole(client: &muster_client::Client, id: &str) -> Result<String, Fail> {
     pick::not_empty("id of the alert", id)?;
     if id.len() >= 16 {
         return Ok(id.to_owned());
     }
-    let query = AlertsQuery { limit: Some(1000), ..AlertsQuery::default() };
-    let all = client.alerts(&query).await?;
-    let fits: Vec<&Alert> = all.items.iter().filter(|a| a.id.starts_with(id)).collect();
+    let mut query = AlertsQuery { limit: Some(1000), ..AlertsQuery::default() };
+    let mut fits: Vec<String> = Vec::new();
+    loop {
+        let page = client.alerts(&query).await?;
+        fits.extend(page.items.into_iter().map(|a| a.id).filter(|a| a.starts_with(id)));
+        query.cursor = page.cursor;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
     match &fits[..] {
-        [one] => Ok(one.id.clone()),
+        [one] => Ok(one.clone()),
         [] => Ok(id.to_owned()),
         _ => Err(Fail::usage(format!("{} alerts begin with {id}", fits.len()))
             .hint("write more of its id")),

@@ -49,7 +49,13 @@ impl Faults {
             known_code(code.as_deref())?;
         }
         if ctx.is_table() && list.items.is_empty() {
-            output::note("no faults were reported");
+            output::note(&match client.whoami().await?.project {
+                Some(own) => format!(
+                    "no faults were reported that affected jobs of project {own}; others are not \
+                     shown to this token"
+                ),
+                None => "no faults were reported".into(),
+            });
             return Ok(0);
         }
         if list.cursor.is_some() && ctx.is_table() {

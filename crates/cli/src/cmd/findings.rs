@@ -118,11 +118,8 @@ impl Findings {
             pick::known_node(&client, self.node.as_deref()).await?;
         }
         if ctx.is_table() && list.items.is_empty() {
-            output::note(if self.all {
-                "there was no finding"
-            } else {
-                "no finding is open; --all shows closed ones"
-            });
+            let own = client.whoami().await?.project;
+            output::note(&none(self.all, own.as_deref()));
             return Ok(0);
         }
         if list.cursor.is_some() && ctx.is_table() {
@@ -130,6 +127,18 @@ impl Findings {
         }
         ctx.show(&list, |l| table(&l.items, now(), true).render())?;
         Ok(0)
+    }
+}
+
+/// Why there is no finding in the list; a token that is bound to a project is shown those of its jobs.
+fn none(all: bool, own: Option<&str>) -> String {
+    let text = if all { "there was no finding" } else { "no finding is open" };
+    match own {
+        Some(own) => {
+            format!("{text} about jobs of project {own}; others are not shown to this token")
+        }
+        None if all => text.to_owned(),
+        None => format!("{text}; --all shows closed ones"),
     }
 }
 

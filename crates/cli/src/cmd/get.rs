@@ -56,6 +56,7 @@ impl Get {
                 let query = JobsQuery { project, ..JobsQuery::default() };
                 let list = client.jobs_up_to(&query, 10_000).await?;
                 ctx.show(&list, |l| super::ps::table(&l.items, now).render())?;
+                ctx.note_more(list.cursor.as_ref(), "`muster ps --all --limit N` shows them");
             }
             (Kind::Jobs, Some(given)) => {
                 let job = pick::job(&client, &given).await?;
@@ -102,6 +103,9 @@ impl Get {
             (Kind::Events, after) => {
                 let list = super::events::page(&client, after, 1000).await?;
                 ctx.show(&list, |l| super::events::table(&l.items, now).render())?;
+                let after = list.cursor.clone().unwrap_or_default();
+                let rest = format!("`muster events --after {after}` continues");
+                ctx.note_more(list.cursor.as_ref(), &rest);
             }
             (Kind::Faults, node) => {
                 let query = FaultsQuery { node: node.clone(), ..FaultsQuery::default() };
@@ -110,6 +114,7 @@ impl Get {
                     pick::known_node(&client, node.as_deref()).await?;
                 }
                 ctx.show(&list, |l| super::faults::table(&l.items, now, true).render())?;
+                ctx.note_more(list.cursor.as_ref(), "`muster faults --limit N` shows them");
             }
             (Kind::Reservations, None) => {
                 let list = client.reservations().await?;

@@ -151,6 +151,7 @@ impl IncidentCmd {
             return Ok(0);
         }
         ctx.show(&list, |l| table(&l.items, now()).render())?;
+        ctx.note_more(list.cursor.as_ref(), "only the newest 1000 are shown");
         Ok(0)
     }
 }

@@ -34,10 +34,11 @@ impl Nodes {
             .await;
         }
         let items = client.all_nodes(self.state.as_deref()).await?;
-        if ctx.is_table() && items.is_empty() && self.state.is_none() {
-            muster_terminal::output::note(
-                "no nodes; `muster token create --join NAME` lets one in",
-            );
+        if ctx.is_table() && items.is_empty() {
+            muster_terminal::output::note(&match &self.state {
+                Some(states) => format!("no node fits --state {states}"),
+                None => "no nodes; `muster token create --join NAME` lets one in".into(),
+            });
         }
         ctx.show(&NodeList { items, cursor: None }, |l| table(&l.items).render())?;
         Ok(0)
@@ -110,7 +111,8 @@ pub(crate) fn role(node: &Node) -> String {
         words.push(node.role.word().to_owned());
     }
     if node.hazard > 0 {
-        words.push(format!("hazard {}/1000", node.hazard));
+        // As the console's map has it.
+        words.push(format!("hazard {}.{} % a month", node.hazard / 10, node.hazard % 10));
     }
     words.join(", ")
 }
@@ -186,8 +188,8 @@ pub(crate) mod tests {
         let mut lemon = node("hgx-02");
         (lemon.role, lemon.hazard) = (NodeRole::Lemon, 30);
         let text = table(&[node("hgx-01"), lemon]).render_for(None, false);
-        assert!(text.starts_with("NAME    STATE  ROLE                   SKU"), "{text}");
-        assert!(text.contains("ready  lemon, hazard 30/1000  h100-sxm"), "{text}");
+        assert!(text.starts_with("NAME    STATE  ROLE                         SKU"), "{text}");
+        assert!(text.contains("ready  lemon, hazard 3.0 % a month  h100-sxm"), "{text}");
     }
 
     #[test]

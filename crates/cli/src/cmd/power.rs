@@ -60,8 +60,12 @@ fn render(all: &PowerInventory) -> String {
             None if p.gpus == 0 => String::new(),
             None => "unknown".into(),
         };
+        // Of the GPUs that are measured: a silent one may draw anything.
         #[expect(clippy::cast_precision_loss, reason = "for people")]
-        let share = p.gpu_watts.map(|w| w as f64 / p.gpu_watts_rated.max(1) as f64);
+        let share = p.gpu_watts.map(|w| {
+            let rated = p.gpu_watts_rated as f64 / f64::from(p.gpus.max(1));
+            w as f64 / (rated * f64::from(p.gpus_measured)).max(1.0)
+        });
         let mut row = vec![
             cell(&p.name),
             number(p.nodes),
@@ -77,4 +81,33 @@ fn render(all: &PowerInventory) -> String {
         table.row(row);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_api::{DomainPower, Kind};
+
+    #[test]
+    fn what_is_drawn_is_compared_with_the_gpus_that_are_measured() {
+        let place = |measured: u32, watts: u64| DomainPower {
+            name: "r1".into(),
+            nodes: 2,
+            gpus: 16,
+            gpus_measured: measured,
+            gpu_watts: Some(watts),
+            gpu_watts_rated: 11_200,
+            host_watts_planned: 5000,
+            budget_watts: None,
+        };
+        let text = |items| {
+            let all = PowerInventory { kind: Kind::PowerInventory, by: PowerBy::Rack, items };
+            render(&all)
+        };
+        let half = text(vec![place(8, 5600)]);
+        assert!(half.contains("(8 silent)") && half.contains(&part(1.0, 10)), "{half}");
+        let whole = text(vec![place(16, 5600)]);
+        assert!(!whole.contains("silent") && whole.contains(&part(0.5, 10)), "{whole}");
+        assert!(!whole.contains(&part(1.0, 10)), "{whole}");
+    }
 }

@@ -100,9 +100,15 @@ pub(crate) fn text(q: &Quotas) -> String {
             text.push('\n');
         }
         text.push_str(&accounts(&q.report.accounts).render());
+        text.push_str(COUNTED);
     }
     text
 }
+
+/// What the last columns are of, in the words of the console.
+const COUNTED: &str = "\nRECEIVED and GPU-HOURS: all that was ever used, the older the less it counts \
+                       (`fair_share.half_life` of `muster policy`);\n\
+                       `muster report fleet` counts each GPU-hour of its days in full\n";
 
 /// The tree as a table.
 pub(crate) fn tree(rows: &[QuotaRow]) -> Table {
@@ -273,7 +279,16 @@ mod tests {
             usage_gpu_s: 5400,
             rank: 1,
         };
-        let text = accounts(&[a]).render_for(None, false);
+        let text = accounts(std::slice::from_ref(&a)).render_for(None, false);
         assert!(text.ends_with("   1  nlp      ann   lab    0.25        1        3       50%     12.5%        1.5\n"), "{text}");
+        // They are no GPU-hours of a period.
+        let all = Quotas {
+            kind: muster_api::Kind::Quotas,
+            version: 1,
+            quotas: Arc::default(),
+            report: muster_api::QuotaReport { quotas: Vec::new(), accounts: vec![a] },
+        };
+        let text = super::text(&all);
+        assert!(text.contains("all that was ever used, the older the less it counts"), "{text}");
     }
 }

@@ -229,6 +229,7 @@ impl RunbookCmd {
                     return Ok(0);
                 }
                 ctx.show(&list, |l| show::runs(&l.items, now()).render())?;
+                ctx.note_more(list.cursor.as_ref(), "only the newest 1000 are shown");
             }
             Verb::Describe { run } => {
                 let run = client.runbook_run(&run).await?;

@@ -60,6 +60,10 @@ impl SecretCmd {
             }
             Verb::List => {
                 let list = client.secrets(project).await?;
+                if ctx.is_table() && list.items.is_empty() {
+                    output::note("no secret is set; `muster secret set NAME` sets one");
+                    return Ok(0);
+                }
                 ctx.show(&list, |l| table(&l.items).render())?;
             }
             Verb::Delete { name } => {

@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 /// Verbs that name nothing of a site: only a flag can be wrong, which `args.rs` tries with all.
 const NAME_NOTHING: &str = "
     up; server; agent check; agent inventory; agent metrics; agent qualify; agent drill;
-    defrag; slo rules; failure-modes; gameday list; history metrics; whoami; doctor;
-    completions; export prometheus-rules; export grafana; store check; store export; store import;
-    store backup; store restore; store accept-loss; sim run; sim replay; sim compare; sim sweep
+    gameday list; history metrics; doctor; completions; export prometheus-rules;
+    export grafana; store check; store export; store import; store backup; store restore;
+    store accept-loss; sim replay; sim sweep
 ";
 
 /// Verbs that name nothing that could be missing or another's: lists, files of whoever types, and
@@ -19,9 +19,10 @@ const NAME_NOTHING: &str = "
 const NAME_NO_OBJECT: &str = "
     node replace; topology; topology check; quota check;
     policy show; reservation; reservation list; remediations dry-run; runbook; runbook list;
-    runbook runs; runbook apply; automation stop; automation resume; gameday run; slo list; slo rules;
-    failure-modes; silence list; routing show; token create; token list; secret set; project create;
-    project list; health; readiness; power; whoami
+    runbook runs; runbook apply; automation stop; automation resume; gameday run; slo list;
+    silence list; routing show; token create; token list; secret set; project create;
+    project list; health; readiness; power; whoami; defrag; slo rules; failure-modes;
+    sim run; sim compare
 ";
 
 /// What no site has.
@@ -83,7 +84,14 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("get faults nope", 3, "no node nope"),
     ("get events --project nope", 3, "no project nope"),
     ("get projects --project nope", 0, "default"),
-    ("get policy x", 2, "has no name"),
+    ("get project nope", 3, "no project `nope`"),
+    ("get project default --token {eve}", 3, "no project `default`"),
+    ("get secret nope", 3, "no secret `nope`"),
+    ("get event nope", 2, ""),
+    ("get reservation nope", 3, "no reservation nope"),
+    ("get reservation nope --token {eve}", 3, "no reservation nope"),
+    ("get quota nope", 3, "no quota `nope`"),
+    ("get policy nope", 2, "has no name"),
     ("describe node {empty}", 2, "NAME is empty"),
     ("describe job 4242", 3, "4242"),
     ("describe job {held} --token {eve}", 3, "no job {held}"),
@@ -167,6 +175,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("nodes --project default --token {eve}", 4, "bound to project other"),
     ("nodes --state odd", 2, "is not a state of a node"),
     ("nodes --state ready,lost", 0, "{node}"),
+    ("nodes --state lost,retired", 0, "no node fits --state lost,retired"),
     ("node cordon {node} {empty}", 2, "NODE is empty"),
     ("node drain {empty} --reason x", 2, "NODE is empty"),
     ("node cordon {node} nope", 3, "no node nope"),
@@ -293,13 +302,13 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("faults --project nope", 3, "no project nope"),
     ("faults --code bogus", 2, "no fault `bogus`"),
     ("faults --code xid-62", 0, "no faults were reported"),
-    ("faults --node {node} --token {eve}", 0, "no faults were reported"),
+    ("faults --node {node} --token {eve}", 0, "that affected jobs of project other"),
     ("findings 7 --all", 2, "--all"),
     ("findings 7 --limit 5", 2, "--limit"),
     ("findings --node nope", 3, "no node nope"),
     ("findings --kind bogus", 2, "is no failure mode"),
     ("findings --project nope", 3, "no project nope"),
-    ("findings --node {node} --token {eve}", 0, "no finding is open"),
+    ("findings --node {node} --token {eve}", 0, "no finding is open about jobs of project other"),
     ("findings close 999999 --reason x", 3, "no finding 999999"),
     ("findings close 999999 --reason x --token {eve}", 4, "takes operator"),
     ("incident 7 --all", 2, "--all"),
@@ -370,6 +379,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("slo delete job-success --token {eve}", 4, "takes admin"),
     ("alerts --project nope", 3, "no project nope"),
     ("alerts --project default --token {eve}", 4, "bound to project other"),
+    ("alerts --token {eve}", 0, "no alert is open about project other alone"),
     ("alerts --all show nope", 2, "--all"),
     ("alerts show nope", 3, "no alert nope"),
     ("alerts show nope --token {eve}", 3, "no alert nope"),
@@ -404,6 +414,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("token revoke eve revoked nope", 3, "no token `nope`"),
     ("token revoke twice", 5, "2 tokens are called `twice`"),
     ("secret set path --value x", 2, "PATH"),
+    ("secret list", 0, "no secret is set"),
     ("secret list --project nope", 3, "no project nope"),
     ("secret list --project default --token {eve}", 4, "bound to project other"),
     ("secret delete nope", 3, "no secret nope"),
@@ -412,6 +423,10 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("project create another --token {eve}", 4, "takes admin"),
     ("project list", 0, "default"),
     ("slo rules -o json", 2, "does not go with -o json"),
+    ("slo rules --token {eve}", 4, "bound to project other"),
+    ("defrag --token {eve}", 4, "bound to project other"),
+    ("sim run nope.toml", 2, "cannot read nope.toml"),
+    ("sim compare nope.toml nope.toml", 2, "cannot read nope.toml"),
     ("failure-modes --markdown -o json", 2, "does not go with -o json"),
     ("whoami --token=", 2, "--token is empty"),
     ("whoami --token nonsense", 4, "set MUSTER_TOKEN"),
@@ -515,6 +530,23 @@ fn whatever_names_something_is_tried_with_what_is_missing_anothers_or_over() {
     let over = verbs_with(&tree, OVER, |line| !line.contains("{eve}"));
     let without = &of_jobs - &over;
     assert!(without.is_empty(), "verbs without a row for a job that is over: {without:?}");
+}
+
+#[test]
+fn every_kind_of_get_is_tried_with_what_is_missing() {
+    let tree = muster_cli::command();
+    let get = tree.find_subcommand("get").expect("the verb");
+    let kind = get.get_arguments().find(|a| a.get_id().as_str() == "kind").expect("its kinds");
+    let tried: BTreeSet<&str> = ROWS
+        .iter()
+        .filter_map(|(line, ..)| line.strip_prefix("get ")?.split_once(' '))
+        .filter(|(_, name)| MISSING.contains(name))
+        .map(|(kind, _)| kind)
+        .collect();
+    for value in kind.get_possible_values() {
+        let row = value.get_name_and_aliases().any(|name| tried.contains(name));
+        assert!(row, "`get {}` without a row for what is not there", value.get_name());
+    }
 }
 
 #[test]

@@ -88,6 +88,12 @@ fn cited(site: &Site, caller: &Caller, job: JobId) -> BTreeSet<u64> {
     job.into_iter().flat_map(|j| j.past.iter().flat_map(|p| p.findings.iter().copied())).collect()
 }
 
+/// Is the end of an attempt of a job that the caller sees laid to it? The list of that job's findings has it.
+fn is_cited(site: &Site, caller: &Caller, f: &ModelFinding) -> bool {
+    let mut own = site.jobs.values().filter(|j| caller.sees(&j.project));
+    own.any(|j| j.past.iter().any(|p| p.findings.contains(&f.id)))
+}
+
 /// Get a finding.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/findings/{id}", tag = "health",
     params(("id" = String, Path, description = "Its number.", pattern = "^[0-9]+$")),
@@ -99,8 +105,9 @@ pub(crate) async fn get(
 ) -> Reply {
     let id = id(&text, "finding")?;
     let (seq, found) = app.brain().read(|s| {
-        let f = s.health.findings.get(&id).filter(|f| sees(s, &caller, f));
-        (s.seq, f.map(|f| view(f)))
+        let shown = |f: &&Arc<ModelFinding>| sees(s, &caller, f) || is_cited(s, &caller, f);
+        let f = s.health.findings.get(&id).filter(shown);
+        (s.seq, f.map(|f| view_for(s, &caller, f)))
     });
     let found = found.ok_or_else(|| missing("finding", id, "muster findings --all"))?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))

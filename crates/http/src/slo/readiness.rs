@@ -66,6 +66,7 @@ fn facts(s: &Engine) -> Site {
         unplaced: count(nodes().filter(|n| !n.location.is_placed()).count()),
         protected: count(nodes().filter(|n| n.protected).count()),
         spares: count(nodes().filter(|n| n.role == NodeRole::Spare).count()),
+        spares_left: s.spares().values().map(|of| u64::from(of.ready)).sum(),
         succeeded: count(s.jobs.values().filter(|j| j.state == JobState::Succeeded).count()),
         receivers: count(s.slo.routing.receivers.len()),
         paged: s.slo.routing.routes_of(&seen).iter().any(|r| !r.to.is_empty()),

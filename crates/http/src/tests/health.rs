@@ -417,6 +417,10 @@ async fn a_gpu_that_throws_faults_while_nothing_is_done_is_named_when_its_job_di
         assert_eq!(own[part], Value::Null, "{part}: {own}");
     }
     assert_eq!(own["evidence"], json!([]), "{own}");
+    // What the list has is there alone too, and says the same.
+    let path = format!("/v1/findings/{}", first["id"].as_str().unwrap());
+    assert_eq!(s.get(&s.user, &path).await.json(), own);
+    assert_eq!(s.get(&s.operator, &path).await.json(), all);
 }
 
 #[tokio::test(flavor = "multi_thread")]

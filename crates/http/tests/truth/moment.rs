@@ -1,5 +1,6 @@
 //! A real server over a log, and what every reading endpoint says at one moment of it.
 
+use super::lists::ListAnswers;
 use super::{jobs, map};
 use axum::Router;
 use axum::body::Body;
@@ -79,6 +80,7 @@ pub(super) struct MomentAnswers {
     pub(super) quotas: Value,
     /// This week and this month, each with the report of the fleet over the same time.
     pub(super) periods: Vec<(Value, Value)>,
+    pub(super) lists: ListAnswers,
     /// What was searched for, and what was found.
     pub(super) found: BTreeMap<String, Vec<Value>>,
     /// What one of the projects is told: its name, and the answers that a tenant gets.
@@ -292,7 +294,7 @@ fn patient() -> HttpConfig {
     }
 }
 
-struct Asker {
+pub(super) struct Asker {
     router: Router,
     token: String,
     /// The token is bound to no project: a tenant is not told the numbers of records.
@@ -305,12 +307,12 @@ struct Asker {
 }
 
 /// The `id` of something in a list.
-fn id(v: &Value) -> String {
+pub(super) fn id(v: &Value) -> String {
     v["id"].as_str().unwrap_or_default().to_owned()
 }
 
 /// As a part of a path.
-fn part(text: &str) -> String {
+pub(super) fn part(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
     let one = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
     text.bytes().map(one).collect()
@@ -343,7 +345,7 @@ impl Asker {
         whole.expect("an answer that ends").expect("a whole answer").to_bytes()
     }
 
-    async fn json(&mut self, path: &str) -> Value {
+    pub(super) async fn json(&mut self, path: &str) -> Value {
         let bytes = self.bytes(path).await;
         if bytes.is_empty() {
             return Value::Null;
@@ -352,7 +354,7 @@ impl Asker {
     }
 
     /// All pages of a list.
-    async fn list(&mut self, path: &str) -> Vec<Value> {
+    pub(super) async fn list(&mut self, path: &str) -> Vec<Value> {
         let mut all = Vec::new();
         let mut next = path.to_owned();
         loop {
@@ -409,7 +411,7 @@ impl Asker {
     }
 
     /// What is found under a name, at most a page of it.
-    async fn search(&mut self, said: &mut MomentAnswers, name: &str) {
+    pub(super) async fn search(&mut self, said: &mut MomentAnswers, name: &str) {
         let page = self.json(&format!("/v1/search?q={}&limit=100", part(name))).await;
         let found = page["items"].as_array().cloned().unwrap_or_default();
         said.found.insert(name.to_owned(), found);
@@ -421,6 +423,7 @@ impl Asker {
         said.health = self.json("/v1/health").await;
         said.findings = self.list("/v1/findings?open=true&limit=1000").await;
         said.quotas = self.json("/v1/quotas").await;
+        self.lists_of_tenant(&mut said).await;
         let from = Timestamp(began).to_string();
         said.fleet = self.json(&format!("/v1/reports/fleet?from={from}")).await;
         said.server = self.json("/v1/server").await;
@@ -429,26 +432,6 @@ impl Asker {
             self.search(&mut said, &name).await;
         }
         said
-    }
-
-    /// Reports over a week and a month, and the lists that share something with others.
-    async fn of_the_site(&mut self, said: &mut MomentAnswers) {
-        said.remediations = self.list("/v1/remediations?open=true&limit=1000").await;
-        let breakers = self.json("/v1/breakers").await;
-        said.breakers = breakers["items"].as_array().cloned().unwrap_or_default();
-        said.quotas = self.json("/v1/quotas").await;
-        for period in ["week", "month"] {
-            let path = format!("/v1/reports/period?period={period}&back=0");
-            let report = self.json(&path).await;
-            let from = report["from"].as_str().unwrap_or_default();
-            let fleet = self.json(&format!("/v1/reports/fleet?from={from}&step=day")).await;
-            said.periods.push((report, fleet));
-        }
-        let names: Vec<String> =
-            said.jobs.iter().take(2).chain(said.nodes.iter().take(2)).map(id).collect();
-        for name in names {
-            self.search(said, &name).await;
-        }
     }
 
     async fn everything(&mut self, brain: &Brain, began: Time) -> MomentAnswers {
@@ -487,6 +470,7 @@ impl Asker {
         let causes = self.json("/v1/causes").await;
         said.causes = causes["items"].as_array().cloned().unwrap_or_default();
         self.of_the_site(&mut said).await;
+        said.lists = self.lists(&said).await;
         let from = Timestamp(began).to_string();
         said.fleet = self.json(&format!("/v1/reports/fleet?from={from}")).await;
         said.server = self.json("/v1/server").await;

@@ -19,6 +19,15 @@ fn open(a: &Value) -> bool {
     a["state"] != "resolved"
 }
 
+fn about_hardware(a: &Value) -> bool {
+    ["finding", "incident", "drift"].iter().any(|topic| a["topic"] == *topic)
+}
+
+/// Does an objective have something to alert about?
+fn burns(slo: &Value) -> bool {
+    slo["state"] == "burning" || slo["state"] == "exhausted"
+}
+
 /// Which alerts there are, and how each stands.
 pub(super) fn alerts_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let listed: BTreeSet<&str> = said.alerts.iter().map(id).collect();
@@ -54,11 +63,12 @@ pub(super) fn objectives_and_alerts(said: &MomentAnswers, wrong: &mut Contradict
         let mut of: BTreeSet<&str> = BTreeSet::new();
         of.extend(said.alerts.iter().filter(about).filter(|a| a["kind"] == name).map(id));
         match slo["alert"].as_str() {
+            // What burns because of hardware may be part of the open alert about that.
             Some(named) if of.is_empty() => {
-                let alert = said.alerts.iter().find(|a| id(a) == named);
-                let physical = alert.is_some_and(|a| open(a) && a["topic"] != "objective");
-                let what = format!("objective {name}: its alert is an open one about hardware");
-                wrong.holds(physical, what, SLOS, &slo["alert"]);
+                let covers = |a: &&Value| id(a) == named && open(a) && about_hardware(a);
+                let covered = said.alerts.iter().any(|a| covers(&a));
+                let what = format!("objective {name}: an open alert about hardware covers it");
+                wrong.holds(covered && burns(slo), what, SLOS, slo);
             }
             Some(named) => {
                 let what = format!("objective {name}: its open alerts are {of:?}");

@@ -2,7 +2,7 @@
 
 use super::fold::Fold;
 use super::moment::MomentAnswers;
-use super::{Contradictions, jobs};
+use super::{Contradictions, jobs, lists};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -27,6 +27,7 @@ pub(super) fn view(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions)
     status(&own, said, told, &mut found);
     quota(project, said, told, &mut found);
     search(&own, told, &mut found);
+    lists::of_tenant(project, said, told, &mut found);
     wrong.0.extend(found.0.into_iter().map(|c| format!("to a tenant of {project}: {c}")));
 }
 

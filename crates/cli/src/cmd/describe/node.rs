@@ -22,7 +22,8 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
         f.line("Stage", format!("{:?}", node.stage).to_lowercase());
     }
     health(&mut f, node, times, now);
-    f.line("Reachable", if node.reachable { "yes" } else { "no" });
+    let reachable = if node.reachable { "yes" } else { "no" };
+    f.line("Reachable", format!("{reachable}, since {}", full(now, node.changed_at)));
     f.line(
         "Cordoned",
         node.cordon.as_deref().map(|r| if r.is_empty() { "yes" } else { r }).unwrap_or("no"),
@@ -61,7 +62,6 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
     let memory = (size(node.memory_used), size(node.memory_total));
     f.line("Memory", format!("{} of {} used", memory.0, memory.1));
     f.line("Joined", full(now, node.enrolled_at));
-    f.line("Changed", full(now, node.changed_at));
     if let Some(a) = &node.agent {
         f.line(
             "Agent",
@@ -242,7 +242,7 @@ mod tests {
         });
         let text = text(&node, &[], Time(0), false);
         for part in [
-            "Reachable:    yes",
+            "Reachable:    yes, since 1970-01-01T00:00:00Z",
             "Cordoned:     fan",
             "Role:         spare",
             "████░░░░ 4/8 h100-sxm",

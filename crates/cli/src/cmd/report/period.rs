@@ -112,6 +112,9 @@ pub(super) fn text(r: &PeriodReport, now: Time, on: bool) -> String {
     if !r.complete {
         f.0.push_str("  the server still reads its log: these numbers are not complete yet\n");
     }
+    for text in known_in_part(r) {
+        f.0.push_str(&format!("  {text}\n"));
+    }
     f.section("Metrics", on);
     let mut t = Table::new(&["", "THIS", "BEFORE"]);
     for l in lines(known.then_some(&r.fleet), r.before.as_ref()) {
@@ -123,6 +126,24 @@ pub(super) fn text(r: &PeriodReport, now: Time, on: bool) -> String {
     failures(&mut f, r, on);
     fleet(&mut f, r, on);
     f.0
+}
+
+/// Columns and metrics that are not of all of their time, and from when on they are.
+fn known_in_part(r: &PeriodReport) -> Vec<String> {
+    let mut out = Vec::new();
+    let (mut begin, _) = r.period.back(r.from.0, 1);
+    if r.before.is_some() && r.since.0 > begin {
+        out.push(format!("BEFORE is known since {}", r.since));
+    }
+    if r.before.as_ref().is_none_or(|b| b.utilisation.is_none()) {
+        begin = r.from.0;
+    }
+    let begin = begin.max(r.since.0);
+    // GPUs are looked at once a minute: the first few are no gap.
+    if let Some(at) = r.telemetry_since.filter(|at| at.0.since(begin) > Span::mins(5)) {
+        out.push(format!("GPUs busy is known from {at} on"));
+    }
+    out
 }
 
 fn objectives(f: &mut Facts, r: &PeriodReport, on: bool) {
@@ -250,6 +271,8 @@ fn fleet(f: &mut Facts, r: &PeriodReport, on: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_api::{Kind, PeriodAlerts};
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_time_of_which_nothing_is_known_is_not_told_as_zero() {
@@ -260,5 +283,47 @@ mod tests {
         let none = FleetMetrics { recover_ms: Some(0), ..FleetMetrics::default() };
         let told = lines(Some(&none), None);
         assert!(told.iter().any(|l| l.name == "MTTR of a job" && l.now == "-"));
+    }
+
+    #[test]
+    fn what_is_known_of_a_part_of_its_time_says_from_when_on() {
+        let (hour, day) = (3_600_000, 86_400_000);
+        // A Monday, eleven days after the first Thursday.
+        let monday = 11 * day;
+        let mut r = PeriodReport {
+            kind: Kind::PeriodReport,
+            name: "1970-W03".into(),
+            period: PeriodKind::Week,
+            from: Time(monday).into(),
+            to: Time(monday + 5 * hour).into(),
+            over: false,
+            since: Time(7 * day).into(),
+            telemetry_since: Some(Time(monday + hour).into()),
+            complete: true,
+            fleet: FleetMetrics { utilisation: Some(0.6), ..FleetMetrics::default() },
+            before: Some(FleetMetrics::default()),
+            projects: Vec::new(),
+            objectives: Vec::new(),
+            incidents: Vec::new(),
+            cut: false,
+            findings: Vec::new(),
+            nodes: Vec::new(),
+            alerts: PeriodAlerts::default(),
+            remediations: BTreeMap::new(),
+            versions: Vec::new(),
+            inventory: Vec::new(),
+            forecast: None,
+        };
+        let said = |r: &PeriodReport| text(r, Time(monday + 5 * hour), false);
+        let before = "  BEFORE is known since 1970-01-08T00:00:00.000Z\n";
+        let busy = "  GPUs busy is known from 1970-01-12T01:00:00.000Z on\n";
+        assert!(said(&r).contains(before) && said(&r).contains(busy), "{}", said(&r));
+        // All of it is known.
+        (r.since, r.telemetry_since) = (Time(0).into(), Some(Time(monday).into()));
+        assert!(!said(&r).contains("known since"), "{}", said(&r));
+        assert!(!said(&r).contains("known from"), "{}", said(&r));
+        // The time before has a metric of its own, of its end alone.
+        r.before = Some(FleetMetrics { utilisation: Some(0.5), ..FleetMetrics::default() });
+        assert!(said(&r).contains("GPUs busy is known from 1970-01-12T00"), "{}", said(&r));
     }
 }

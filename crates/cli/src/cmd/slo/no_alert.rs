@@ -1,7 +1,7 @@
 //! The alert about an objective; or why there is none although its error budget burns fast.
 
 use muster_api::{BurnRate, Slo};
-use muster_client::Client;
+use muster_client::{Client, ClientError};
 use muster_model::alert::Topic;
 use muster_model::slo::BurnRule;
 use muster_model::units::Span;
@@ -16,12 +16,13 @@ pub(super) async fn line(client: &Client, s: &Slo) -> String {
         let silenced = alert.and_then(|a| a.silenced);
         return silenced.map_or_else(|| named.clone(), |by| format!("{named}; silenced by {by}"));
     }
-    if !s.firing.is_empty() {
-        return "none of its own: it is part of an open one with the same cause, `muster alerts`"
-            .to_owned();
+    // Tenants see neither the rules nor alerts about hardware.
+    let site = client.objectives().await;
+    if !s.firing.is_empty() || s.state == "exhausted" {
+        let forbidden = matches!(site, Err(ClientError::Api { status: 403, .. }));
+        return not_shown(forbidden).to_owned();
     }
-    // Tenants do not see the rules.
-    let Ok(site) = client.objectives().await else { return String::new() };
+    let Ok(site) = site else { return String::new() };
     let all = muster_slo::defaults::in_force(&site.objectives);
     let rules = all.iter().find(|o| o.name.as_str() == s.name).map(rules).unwrap_or_default();
     why(&rules, &s.burn, s.total.saturating_sub(s.good)).unwrap_or_default()
@@ -34,6 +35,16 @@ fn alert_text(id: &str, about: Option<(Topic, &str)>) -> String {
             format!("{id}, which is about the hardware that it burns because of: {summary}")
         }
         _ => id.to_owned(),
+    }
+}
+
+/// Why an objective that asks for an alert has none in the answer: one that covers it would be named.
+fn not_shown(tenant: bool) -> &'static str {
+    match tenant {
+        true => {
+            "none of your project's; an alert about hardware, which operators see, may cover it"
+        }
+        false => "none yet: alerts are decided once a minute, less often with very many jobs",
     }
 }
 
@@ -83,6 +94,14 @@ mod tests {
         );
         assert_eq!(alert_text("00ff", Some((Topic::Objective, "goodput: x"))), "00ff");
         assert_eq!(alert_text("00ff", None), "00ff");
+    }
+
+    #[test]
+    fn an_alert_that_there_is_not_is_not_claimed() {
+        // The answer names the alert that covers an objective, so without one there is none to list.
+        let site = not_shown(false);
+        assert!(site.starts_with("none yet") && !site.contains("`muster alerts`"), "{site}");
+        assert!(not_shown(true).contains("which operators see"));
     }
 
     #[test]
