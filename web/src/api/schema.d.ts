@@ -2790,6 +2790,8 @@ export interface components {
              * @description Nodes that are left after it.
              */
             nodes_left: number;
+            /** @description Whether it is a warning for whoever submits the job: waiting does not change it, or it costs work. */
+            warning?: boolean;
         };
         /** @description `POST /v1/nodes/{name}/cordon`. */
         CordonRequest: {
