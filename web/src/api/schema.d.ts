@@ -5771,6 +5771,11 @@ export interface components {
             /** @description The rows, oldest first. */
             rows: components["schemas"]["TelemetryRow"][];
         };
+        /**
+         * @description Why a rule does not fire although the burn rate over one of its windows is above its factor.
+         * @enum {string}
+         */
+        NotFiring: "long_window" | "short_window" | "too_few_bad" | "not_every_minute" | "next_minute";
         /** @description `POST /v1/incidents/{id}/note`. */
         NoteRequest: {
             /** @description The text of the note. */
@@ -7811,6 +7816,7 @@ export interface components {
             mean_time?: components["schemas"]["Span"] | null;
             /** @description Its name, unique in the site. */
             name: string;
+            not_firing?: components["schemas"]["UnfiredRule"] | null;
             /** @description Who answers for it. */
             owner: string;
             /** @description For whom; the whole site when empty. */
@@ -8339,6 +8345,34 @@ export interface components {
             segment: number | null;
             /** @default null */
             spread: components["schemas"]["Spread"] | null;
+        };
+        /** @description A rule that does not fire although the burn rate over one of its windows is above its factor. */
+        UnfiredRule: {
+            /**
+             * Format: int64
+             * @description So many were bad.
+             */
+            bad: number;
+            /**
+             * Format: double
+             * @description Faster than this.
+             */
+            factor: number;
+            /** @description At every minute of the last so long; zero: now is enough. */
+            held: components["schemas"]["Span"];
+            /**
+             * Format: int64
+             * @description With at least so many bad ones.
+             */
+            least: number;
+            /** @description Over this long; always longer than the other. */
+            long: components["schemas"]["Span"];
+            /** @description And still over this long. */
+            short: components["schemas"]["Span"];
+            /** @description What it would lead to. */
+            urgency: components["schemas"]["Urgency"];
+            /** @description Why it does not fire. */
+            why: components["schemas"]["NotFiring"];
         };
         /** @description `PATCH /v1/jobs/{id}`: what changes about a job that waits or runs. */
         UpdateJob: {
