@@ -5696,6 +5696,7 @@ export interface components {
              *     `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
              */
             state: string;
+            state_since?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
              * @description The version: the last record that changed it; goes into `If-Match`.
