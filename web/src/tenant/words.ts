@@ -290,22 +290,25 @@ export function restartWords(j: Pick<Job, 'attempt' | 'past'>): string {
   return `attempt ${j.attempt.no}, restarted because: ${last.reason || 'no reason was recorded'}`;
 }
 
+/** Where the time of a job's attempts went, as the server has it. */
+export type Accounted = {
+  attempts: readonly (Pick<Schemas['AttemptReport'], 'no' | 'checkpoints' | 'lost_estimated'> & {
+    time_ms: Pick<Schemas['TimeParts'], 'lost'>;
+  })[];
+};
+
 /**
- * How much work the last end of an attempt cost: what came after the checkpoint that the job resumes from. Empty where
- * nothing is lost, or where it is not known: only the newest checkpoint of a job is.
+ * How much work the last end of an attempt cost, by the report of its job. Empty where nothing is lost, or where that
+ * is not known.
  */
-export function lostWords(j: Pick<Job, 'past' | 'checkpoint' | 'spec'>): string {
+export function lostWords(j: Pick<Job, 'past'>, report: Accounted | undefined): string {
   const last = j.past.at(-1);
-  // What a service served counts, however its attempt ended.
-  if (!last?.started_at || last.verdict === 'success' || j.spec.tags?.work === 'service') return '';
-  const saved = j.checkpoint;
-  if (saved && saved.attempt > last.no) return '';
-  const own = saved?.attempt === last.no ? saved.at : null;
-  const lost = Date.parse(last.stopped_at ?? last.ended_at) - Date.parse(own ?? last.started_at);
-  if (lost < 1000) return '';
-  return own
-    ? `lost ${span(lost)} of work since its last checkpoint`
-    : `lost ${span(lost)} of work: that attempt wrote no checkpoint`;
+  const of = report?.attempts.find((a) => a.no === last?.no);
+  if (!of || of.time_ms.lost < 1000) return '';
+  if (of.checkpoints === 0)
+    return `lost ${span(of.time_ms.lost)} of work: that attempt reported no checkpoint`;
+  const about = of.lost_estimated ? 'about ' : '';
+  return `lost ${about}${span(of.time_ms.lost)} of work since its last checkpoint`;
 }
 
 /** When a job would have begun that ran without a pause for as long as all its attempts have. */
