@@ -4237,6 +4237,11 @@ export interface components {
              */
             remediations_open: number;
             /**
+             * @description The service itself has a problem: its API, its scheduler or its store. Requests, or starts of jobs,
+             *     may then be slow or fail.
+             */
+            service_affected?: boolean;
+            /**
              * Format: int32
              * @description Spare nodes in all.
              */

@@ -188,6 +188,14 @@ test('what affects no job of the project is no alarm', () => {
     text: 'No job of nlp is affected now. The operators of this site were paged.',
   });
   expect(serviceOf({ state: 'bad', reasons }, 'nlp', 1, true).tone).toBe('bad');
+  // Unless it is the service itself: its API, its scheduler or its store.
+  const unwell = { reasons: ['changes are refused: the store does not answer'], service_affected: true };
+  expect(serviceOf({ ...unwell, state: 'bad' }, 'nlp', 0, false)).toEqual({
+    tone: 'bad',
+    word: 'problem',
+    text: 'No job of nlp is affected now. Changes are refused: the store does not answer.',
+  });
+  expect(serviceOf({ ...unwell, state: 'attention' }, 'nlp', 0, false).tone).toBe('warn');
   const past = serviceOf({ state: 'well', reasons: [] }, 'nlp', 1, false);
   expect(past).toMatchObject({ tone: 'plain', word: 'no job affected' });
   expect(past.text).toContain('1 problem is open about jobs of nlp');

@@ -227,10 +227,10 @@ export function affectsWork(open: Causes | undefined): boolean | undefined {
 /**
  * `well` is said of what this token is shown, and never of the whole site. `open`: problems that are open about jobs of
  * the project, tickets too, which the state does not count; undefined while that is not known. `affected`: whether one of
- * them affects a job now: what affects none is no alarm to the project.
+ * them affects a job now: what affects none is no alarm to the project, unless the service itself has a problem.
  */
 export function serviceOf(
-  h: Pick<Schemas['HealthSummary'], 'state' | 'reasons'>,
+  h: Pick<Schemas['HealthSummary'], 'state' | 'reasons' | 'service_affected'>,
   project: string,
   open: number | undefined,
   affected?: boolean,
@@ -256,11 +256,12 @@ export function serviceOf(
       text: `No problem is open about jobs of ${project}, and no page to the operators of this site is open.`,
     };
   const text = h.reasons.length > 0 ? capital(`${h.reasons.join('; ')}.`) : 'The server gives no reason.';
-  if (affected === false) return { ...calm, text: `${none} ${text}` };
+  // Who has no job that is affected still submits, and waits.
+  if (affected === false && !h.service_affected) return { ...calm, text: `${none} ${text}` };
   return {
     tone: h.state === 'bad' ? 'bad' : 'warn',
     word: h.state === 'bad' ? 'problem' : 'attention',
-    text,
+    text: affected === false ? `${none} ${text}` : text,
   };
 }
 
