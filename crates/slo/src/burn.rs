@@ -129,16 +129,19 @@ pub fn unfired(
     let why = |rule: &BurnRule| {
         let most = Ratio::thousandths(rule.factor.0);
         let faster = |w: Span| rate(w).is_some_and(|b| b > most);
-        let bad = meter.count(TimeRange::Last(rule.long), now).bad();
+        let short = faster(rule.short);
         // Both windows may be the same. Then it looks at all minutes of a longer time.
-        let long = if rule.long > rule.short { faster(rule.long) } else { faster(rule.short) };
-        let why = match (long, faster(rule.short)) {
+        let long = if rule.long > rule.short { faster(rule.long) } else { short };
+        if !short && !faster(over(rule)) {
+            return None;
+        }
+        let bad = meter.count(TimeRange::Last(rule.long), now).bad();
+        let why = match (long, short) {
             (true, true) if bad < rule.least => NotFiring::TooFewBad,
             (true, true) if !held(meter, rule, now) => NotFiring::NotEveryMinute,
             (true, true) => NotFiring::NextMinute,
             (false, true) => NotFiring::LongWindow,
-            (_, false) if faster(over(rule)) => NotFiring::ShortWindow,
-            (_, false) => return None,
+            (_, false) => NotFiring::ShortWindow,
         };
         Some(Unfired { rule: rule.clone(), over: over(rule), why, bad })
     };
