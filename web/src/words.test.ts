@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { domainWords, drainable, gpusWords, servesWords, startLead } from './words';
+import { domainWords, drainable, gpusWords, servesWords, startLead, stateWhy } from './words';
 
 const node = (more: object) =>
   ({ name: 'n1', stage: 'ready', qualifying: null, ...more }) as Parameters<typeof servesWords>[0];
@@ -34,4 +34,11 @@ test('only a reserved start is said to be a bound', () => {
   expect(startLead(false, true)).toBe('Starts at the latest ');
   expect(startLead(true, false)).toBe('Expected to start between ');
   expect(startLead(false, false)).toBe('Expected to start at the latest ');
+});
+
+test('a state that is no stage has a reason of its own', () => {
+  const of = { cordon: 'fan', stage_why: 'its test passed' };
+  expect(stateWhy({ ...of, state: 'cordoned' })).toBe('fan');
+  expect(stateWhy({ ...of, state: 'lost' })).toBe('heartbeat lost');
+  expect(stateWhy({ ...of, state: 'ready' })).toBe('its test passed');
 });

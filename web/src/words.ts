@@ -32,6 +32,22 @@ export function standing(n: Pick<Schemas['Node'], 'state' | 'avoided' | 'no_new_
   return { word: n.state };
 }
 
+/** Why a node is in its state. A state that is no stage has a reason of its own. */
+export function stateWhy(
+  n: Pick<Schemas['Node'], 'state' | 'cordon' | 'stage_why'>,
+): string | null | undefined {
+  switch (n.state) {
+    case 'cordoned':
+      return n.cordon;
+    case 'lost':
+      return 'heartbeat lost';
+    case 'qualifying':
+      return 'a test was requested';
+    default:
+      return n.stage_why ?? n.cordon;
+  }
+}
+
 /** Until when a node is watched after its return; null where it is not. */
 export const probationWords = (n: Pick<Schemas['Node'], 'probation'>) =>
   n.probation ? `probation until ${momentWord(n.probation)}` : null;

@@ -45,6 +45,9 @@ pub struct Constraint {
     pub gpus_left: u64,
     /// Whether this is what the job waits for.
     pub binding: bool,
+    /// Whether it is a warning for whoever submits the job: waiting does not change it, or it costs work.
+    #[serde(default)]
+    pub warning: bool,
 }
 
 /// A job that goes first.

@@ -14,6 +14,10 @@ pub struct HealthSummary {
     /// `well`, `attention` (something is wrong and its remediation is in progress) or `bad`
     /// (something is pending approval).
     pub state: String,
+    /// The service itself has a problem: its API, its scheduler or its store. Requests, or starts of jobs,
+    /// may then be slow or fail.
+    #[serde(default)]
+    pub service_affected: bool,
     /// Why, one line each, worst first; empty when all is well.
     pub reasons: Vec<String>,
     /// Incidents that are open, worst first.

@@ -120,6 +120,7 @@ pub use search::{
 pub use server::{CordonRequest, DrainRequest, ServerInfo, StoreStatus};
 pub use slo::{
     BurnRate, CauseCount, ChartPoint, FiringRule, Objectives, SetObjectives, Slo, SloList,
+    UnfiredRule,
 };
 pub use telemetry::{
     GpuLine, JobTelemetry, JobTelemetryQuery, RankLine, TelemetryBand, TelemetryField,

@@ -8,7 +8,7 @@ use muster_model::node::{Inventory, NodeRole, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::slo::NodeServiceFacts;
 use muster_model::topology::Location;
-use muster_model::units::Bytes;
+use muster_model::units::{Bytes, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -81,6 +81,9 @@ pub struct Node {
     /// What it reported lately, newest first; empty in lists of nodes.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// Since when it is in its `state`; null when that was before this was stored.
+    #[serde(default)]
+    pub state_since: Option<Timestamp>,
     /// When it entered its stage; null when that was before this was stored.
     #[serde(default)]
     pub stage_since: Option<Timestamp>,
@@ -235,6 +238,17 @@ pub fn state_word(node: &m::Node) -> &'static str {
     }
 }
 
+/// Since when a node is in the state that [`state_word`] names: one that is no stage has a moment of
+/// its own.
+fn state_since(node: &m::Node) -> Option<Time> {
+    match state_word(node) {
+        "lost" | "protected" => Some(node.changed_at),
+        "qualifying" => node.qualifying.as_ref().map(|q| q.asked_at),
+        "cordoned" => node.cordon.as_ref().and_then(|c| c.since),
+        _ => Some(node.stage_since).filter(|t| t.0 > 0),
+    }
+}
+
 impl Node {
     /// The node as lists show it: without the checks of its test, its faults, findings and
     /// remediation.
@@ -306,6 +320,7 @@ impl Node {
             qualifying: qualifying.as_ref().map(Into::into),
             qualified: qualified.as_deref().map(Qualified::brief),
             faults: Vec::new(),
+            state_since: state_since(node).map(Into::into),
             stage_since: (stage_since.0 > 0).then_some((*stage_since).into()),
             stage_why: Some(stage_why.clone()).filter(|w| !w.is_empty()),
             stage_until: stage_until.map(Into::into),

@@ -2,7 +2,7 @@
 
 use crate::{Kind, Timestamp};
 use muster_model::alert::Urgency;
-use muster_model::slo::{self as m, Cause, Gate, Scope, Sli};
+use muster_model::slo::{self as m, Cause, Gate, NotFiring, Scope, Sli};
 use muster_model::units::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -94,6 +94,9 @@ pub struct Slo {
     pub burn: Vec<BurnRate>,
     /// Rules that are firing now.
     pub firing: Vec<FiringRule>,
+    /// Where no rule fires although a burn rate is above the factor of one: that rule, and why it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_firing: Option<UnfiredRule>,
     /// Exhausted in so long at the burn rate of the last hour.
     pub exhausted_in: Option<Span>,
     /// Why the bad ones were bad, most first.
@@ -138,6 +141,28 @@ pub struct FiringRule {
     pub long_rate: f64,
     /// And over the short one.
     pub short_rate: f64,
+}
+
+/// A rule that does not fire although the burn rate over one of its windows is above its factor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UnfiredRule {
+    /// Faster than this.
+    pub factor: f64,
+    /// Over this long; always longer than the other.
+    pub long: Span,
+    /// And still over this long.
+    pub short: Span,
+    /// What it would lead to.
+    pub urgency: Urgency,
+    /// Why it does not fire.
+    pub why: NotFiring,
+    /// At every minute of the last so long; zero: now is enough.
+    pub held: Span,
+    /// With at least so many bad ones.
+    pub least: u64,
+    /// So many were bad.
+    pub bad: u64,
 }
 
 /// How many were bad for a reason.

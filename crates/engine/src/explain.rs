@@ -33,6 +33,7 @@ fn bind_first(out: &mut Explanation, name: &str, text: String) {
         nodes_left: 0,
         gpus_left: 0,
         binding: true,
+        warning: false,
     };
     out.constraints.insert(0, c);
     out.summary = text;
@@ -45,8 +46,14 @@ fn bind_first(out: &mut Explanation, name: &str, text: String) {
 /// That the job will be stopped by a window: nothing keeps it from starting.
 fn note_window(out: &mut Explanation, detail: String) {
     let name = "window".into();
-    let (nodes_left, gpus_left) = (0, 0);
-    out.constraints.push(Constraint { name, detail, nodes_left, gpus_left, binding: false });
+    out.constraints.push(Constraint {
+        name,
+        detail,
+        nodes_left: 0,
+        gpus_left: 0,
+        binding: false,
+        warning: true,
+    });
 }
 
 /// Says that others make room for a job, why they have to, and by when it starts.
@@ -128,8 +135,14 @@ impl State {
         );
         let left = out.constraints.last().map_or((0, 0), |c| (c.nodes_left, c.gpus_left));
         let (nodes_left, gpus_left) = left;
-        let name = "checkpoint".into();
-        out.constraints.push(Constraint { name, detail, nodes_left, gpus_left, binding: false });
+        out.constraints.push(Constraint {
+            name: "checkpoint".into(),
+            detail,
+            nodes_left,
+            gpus_left,
+            binding: false,
+            warning: true,
+        });
     }
 
     /// Where a job saves, and another one that saves there too.

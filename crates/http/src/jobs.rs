@@ -473,6 +473,7 @@ fn explanation(
                 nodes_left: c.nodes_left.into(),
                 gpus_left: c.gpus_left,
                 binding: c.binding,
+                warning: c.warning,
             })
             .collect(),
         estimated_start: e.estimate.map(|e| muster_api::Estimate {

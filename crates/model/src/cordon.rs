@@ -1,5 +1,6 @@
 //! Why a node gets no new work.
 
+use crate::units::Time;
 use serde::{Deserialize, Serialize};
 
 /// No new work for a node; running work is untouched.
@@ -10,6 +11,18 @@ pub struct Cordon {
     pub reason: String,
     /// Whose decision it is.
     pub by: CordonedBy,
+    /// Since when: another reason, or a decision of somebody else, does not change it. None: before
+    /// this was stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+impl Cordon {
+    /// A node is cordoned at a moment; `was` is the cordon that it has already.
+    #[must_use]
+    pub fn set(was: Option<&Cordon>, reason: String, by: CordonedBy, at: Time) -> Cordon {
+        Cordon { reason, by, since: was.map_or(Some(at), |c| c.since) }
+    }
 }
 
 /// Whose decision a cordon is.
@@ -27,19 +40,26 @@ pub enum CordonedBy {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum StoredCordon {
-    Whole { reason: String, by: CordonedBy },
+    Whole {
+        reason: String,
+        by: CordonedBy,
+        #[serde(default)]
+        since: Option<Time>,
+    },
     Reason(String),
 }
 
 impl From<StoredCordon> for Cordon {
     fn from(w: StoredCordon) -> Cordon {
         match w {
-            StoredCordon::Whole { reason, by } => Cordon { reason, by },
+            StoredCordon::Whole { reason, by, since } => Cordon { reason, by, since },
             // All that an old snapshot tells of who it was.
             StoredCordon::Reason(reason) if reason.starts_with("failed qualification") => {
-                Cordon { reason, by: CordonedBy::FailedTest }
+                Cordon { reason, by: CordonedBy::FailedTest, since: None }
             }
-            StoredCordon::Reason(reason) => Cordon { reason, by: CordonedBy::Operator },
+            StoredCordon::Reason(reason) => {
+                Cordon { reason, by: CordonedBy::Operator, since: None }
+            }
         }
     }
 }
@@ -51,12 +71,24 @@ mod tests {
     #[test]
     fn a_cordon_of_an_older_snapshot_is_read() {
         let read = |text: &str| serde_json::from_str::<Cordon>(text).expect("a cordon");
-        assert_eq!(read("\"fan\""), Cordon { reason: "fan".into(), by: CordonedBy::Operator });
+        let (by, since) = (CordonedBy::Operator, None);
+        assert_eq!(read("\"fan\""), Cordon { reason: "fan".into(), by, since });
         let test = read("\"failed qualification: gemm\"");
         assert_eq!(test.by, CordonedBy::FailedTest);
         // Since it is written down who it was, words say nothing.
-        let mine = Cordon { reason: test.reason, by: CordonedBy::Operator };
+        let mut mine = Cordon { reason: test.reason, by, since };
         let text = serde_json::to_string(&mine).expect("text");
         assert_eq!(read(&text), mine);
+        mine.since = Some(Time(5));
+        let text = serde_json::to_string(&mine).expect("text");
+        assert_eq!(read(&text), mine);
+    }
+
+    #[test]
+    fn another_reason_does_not_change_since_when_a_node_is_cordoned() {
+        let first = Cordon::set(None, "fan".into(), CordonedBy::FailedTest, Time(1));
+        let second = Cordon::set(Some(&first), "new fan".into(), CordonedBy::Operator, Time(2));
+        assert_eq!((first.since, second.since), (Some(Time(1)), Some(Time(1))));
+        assert_eq!(second.reason, "new fan");
     }
 }

@@ -117,6 +117,23 @@ pub struct BurnRule {
     pub urgency: Urgency,
 }
 
+/// Why a rule does not fire although the burn rate over one of its windows is above its factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum NotFiring {
+    /// Over its long window it is not, or not yet.
+    LongWindow,
+    /// Over its short window it is not any more.
+    ShortWindow,
+    /// Fewer were bad than it asks for.
+    TooFewBad,
+    /// It was not at every minute that it asks for.
+    NotEveryMinute,
+    /// The rules are evaluated at whole minutes: it fires at the next one if it stays so.
+    NextMinute,
+}
+
 fn is_zero(s: &Span) -> bool {
     s.0 == 0
 }

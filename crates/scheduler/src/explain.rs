@@ -36,6 +36,9 @@ pub struct Constraint {
     pub gpus_left: u64,
     /// This is the one that stops the job.
     pub binding: bool,
+    /// Whoever submits the job has to know it at once: waiting does not change it, or it costs work.
+    #[serde(default)]
+    pub warning: bool,
 }
 
 /// A job that goes first.
@@ -262,14 +265,21 @@ impl<'a> ExplanationBuilder<'a> {
     }
 
     fn push(&mut self, name: &str, detail: String, (nodes_left, gpus_left): (u32, u64)) {
-        let binding = false;
         self.out.constraints.push(Constraint {
             name: name.into(),
             detail,
             nodes_left,
             gpus_left,
-            binding,
+            binding: false,
+            warning: false,
         });
+    }
+
+    /// The last constraint is something that whoever submits the job has to know at once.
+    fn warn(&mut self) {
+        if let Some(c) = self.out.constraints.last_mut() {
+            c.warning = true;
+        }
     }
 
     /// The last constraint stops the job.
@@ -459,6 +469,9 @@ impl<'a> ExplanationBuilder<'a> {
     fn allowed(&mut self) -> Option<()> {
         let Some(denied) = self.rights.denied(self.full) else { return Some(()) };
         self.push(denied.name, denied.words.clone(), (0, 0));
+        if denied.warning {
+            self.warn();
+        }
         if denied.left >= 1000 {
             let n = denied.left / 1000;
             self.out
@@ -496,6 +509,7 @@ impl<'a> ExplanationBuilder<'a> {
             let nodes = p.slots.iter().map(|s| &s.node);
             if let Some(ahead) = self.c.fleet.window_ahead(self.w, nodes, (now, q.end)) {
                 self.push("window", window_words(&ahead, now), left);
+                self.warn();
             }
             return None;
         }

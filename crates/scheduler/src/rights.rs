@@ -24,6 +24,8 @@ pub(crate) struct Denied {
     pub(crate) words: String,
     /// GPUs that the quota leaves, in thousandths.
     pub(crate) left: u64,
+    /// Waiting does not change it.
+    pub(crate) warning: bool,
 }
 
 impl<'a> UserRights<'a> {
@@ -46,7 +48,7 @@ impl<'a> UserRights<'a> {
                  `muster reservation create` makes one",
                 w.project
             );
-            return Some(Denied { name: "tier", words, left: 0 });
+            return Some(Denied { name: "tier", words, left: 0, warning: true });
         }
         if let Some(limit) = self.c.user_limit(w, &self.policy.limits) {
             let held = self.c.held(&w.project, &w.user);
@@ -59,7 +61,7 @@ impl<'a> UserRights<'a> {
                     w.demand.gpus()
                 ),
             };
-            return Some(Denied { name: "user limit", words, left: 0 });
+            return Some(Denied { name: "user limit", words, left: 0, warning: false });
         }
         if self.c.ledger.is_empty() || w.demand.gpus() == 0 {
             return None;
@@ -83,7 +85,8 @@ impl<'a> UserRights<'a> {
             gpus(short.left),
             gpus(milli)
         );
-        if self.c.is_beyond_quota(w) {
+        let warning = self.c.is_beyond_quota(w);
+        if warning {
             words += ", and never will: it may not borrow that many";
         } else {
             let used = self.c.ledger.tree_usage(&w.project, &short.kind);
@@ -113,7 +116,7 @@ impl<'a> UserRights<'a> {
                 };
             }
         }
-        Some(Denied { name: "quota", words, left: short.left })
+        Some(Denied { name: "quota", words, left: short.left, warning })
     }
 }
 

@@ -27,7 +27,7 @@ fn all_run_in_the_end(mut life: ClusterRun) {
             continue;
         }
         assert!(!e.starts_now, "{id} could start, and nobody looks");
-        let never = e.impossible || e.summary.contains("never will");
+        let never = e.impossible || e.constraints.iter().any(|c| c.binding && c.warning);
         let spare = e.constraints.iter().any(|c| c.binding && c.name == "service");
         let own = w.tier == muster_model::spec::Tier::Reserved;
         let limit = e.constraints.iter().any(|c| c.binding && c.name == "user limit");

@@ -1,6 +1,6 @@
 //! How far an objective is met and how much of its error budget is left.
 
-use crate::burn::{self, Firing};
+use crate::burn::{self, Firing, Unfired};
 use crate::ledger::{Count, TimeRange};
 pub use crate::meter::{ChartHour, Counts, Meter};
 use crate::ratio::Ratio;
@@ -73,6 +73,8 @@ pub struct Status {
     pub burn: Vec<(Span, Option<Ratio>)>,
     /// Rules that are firing now.
     pub firing: Vec<Firing>,
+    /// Where none fires although a burn rate is above the factor of one: that rule, and why.
+    pub unfired: Option<Unfired>,
     /// When it is exhausted, at the burn rate of the last hour.
     pub exhausted_in: Option<Span>,
 }
@@ -171,6 +173,8 @@ pub fn status_judged(objective: &Objective, counts: Counts<'_>, now: Time, judge
     // The forecast's own is shown, too.
     spans.insert(Span::hours(1));
     let pace = meter.rate(Span::hours(1), now).unwrap_or(Ratio::ZERO);
+    let burn: Vec<_> = spans.into_iter().map(|w| (w, meter.rate(w, now))).collect();
+    let unfired = if firing.is_empty() { burn::unfired(&meter, &rules, &burn, now) } else { None };
     Status {
         count,
         counted,
@@ -179,8 +183,9 @@ pub fn status_judged(objective: &Objective, counts: Counts<'_>, now: Time, judge
         allowed: meter.allowed(count, counted, length),
         causes: why(window),
         lately: why(lately),
-        burn: spans.into_iter().map(|w| (w, meter.rate(w, now))).collect(),
+        burn,
         firing,
+        unfired,
         exhausted_in: consumed.and_then(|s| forecast(s, pace, length)),
     }
 }
@@ -202,7 +207,7 @@ pub fn gates<'a>(
 mod tests {
     use super::*;
     use crate::ledger::{Ledger, Series};
-    use muster_model::slo::{Scope, Sli};
+    use muster_model::slo::{NotFiring, Scope, Sli};
 
     const HOUR: i64 = 3_600_000;
 
@@ -322,9 +327,10 @@ mod tests {
         // Alerts are decided at whole minutes: until the next one it is not called burning.
         let before = at(minute + Span::secs(30));
         assert!(before.firing.is_empty() && before.count.bad() > 0, "{before:?}");
+        assert_eq!(before.unfired.map(|u| u.why), Some(NotFiring::NextMinute));
         let after = at(minute + Span::mins(1));
         assert_eq!(after.firing, status(&o, Counts(&[&l]), minute + Span::mins(1)).firing);
-        assert!(!after.firing.is_empty(), "{after:?}");
+        assert!(!after.firing.is_empty() && after.unfired.is_none(), "{after:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::ledger::TimeRange;
 use crate::meter::{Counts, Meter};
 use crate::ratio::Ratio;
 use muster_model::alert::Urgency;
-use muster_model::slo::{BurnRule, Factor, Objective, Unit, Window};
+use muster_model::slo::{BurnRule, Factor, NotFiring, Objective, Unit, Window};
 use muster_model::units::{Span, Time};
 
 /// Bad ones that a rule asks for by default, where things that happen are counted: one failed job
@@ -84,20 +84,74 @@ fn holds(meter: &Meter<'_>, rule: &BurnRule, at: Time) -> Option<(Ratio, Ratio)>
     (bad >= rule.least).then_some((long, short))
 }
 
+/// Whether a rule held at every minute before a moment for which it asks.
+fn held(meter: &Meter<'_>, rule: &BurnRule, at: Time) -> bool {
+    let mut minutes = 1..=rule.held.0 / 60_000;
+    minutes.all(|m| holds(meter, rule, at - Span::mins(m)).is_some())
+}
+
 /// Rules that hold at a moment, and have held at every minute of the time they ask for.
 #[must_use]
 pub fn firing(o: &Objective, rules: &[BurnRule], counts: Counts<'_>, now: Time) -> Vec<Firing> {
     let meter = Meter::new(o, counts);
     let evaluate = |rule: &BurnRule| {
         let (long, short) = holds(&meter, rule, now)?;
-        let minutes = 1..=rule.held.0 / 60_000;
-        let before = |m: u64| holds(&meter, rule, now - Span::mins(m)).is_some();
         let over = over(rule);
         let long = meter.rate(over, now).unwrap_or(long);
-        let held = minutes.into_iter().all(before);
-        held.then(|| Firing { rule: rule.clone(), over, long, short })
+        held(&meter, rule, now).then(|| Firing { rule: rule.clone(), over, long, short })
     };
     rules.iter().filter_map(evaluate).collect()
+}
+
+/// A rule that does not fire although the burn rate over one of its windows is above its factor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfired {
+    /// The rule that does not fire.
+    pub rule: BurnRule,
+    /// The long time that it looks at.
+    pub over: Span,
+    /// Why it does not.
+    pub why: NotFiring,
+    /// Bad ones in its long window.
+    pub bad: u64,
+}
+
+/// Where no rule fires: the one that comes closest to it, and why it does not. None where no burn rate
+/// is above the factor of a rule. `burn` has the burn rates at that moment, over each window of a rule.
+#[must_use]
+pub fn unfired(
+    meter: &Meter<'_>,
+    rules: &[BurnRule],
+    burn: &[(Span, Option<Ratio>)],
+    now: Time,
+) -> Option<Unfired> {
+    let rate = |w: Span| burn.iter().find(|(window, _)| *window == w).and_then(|(_, rate)| *rate);
+    let why = |rule: &BurnRule| {
+        let most = Ratio::thousandths(rule.factor.0);
+        let faster = |w: Span| rate(w).is_some_and(|b| b > most);
+        let short = faster(rule.short);
+        // Both windows may be the same. Then it looks at all minutes of a longer time.
+        let long = if rule.long > rule.short { faster(rule.long) } else { short };
+        if !short && !faster(over(rule)) {
+            return None;
+        }
+        let bad = meter.count(TimeRange::Last(rule.long), now).bad();
+        let why = match (long, short) {
+            (true, true) if bad < rule.least => NotFiring::TooFewBad,
+            (true, true) if !held(meter, rule, now) => NotFiring::NotEveryMinute,
+            (true, true) => NotFiring::NextMinute,
+            (false, true) => NotFiring::LongWindow,
+            (_, false) => NotFiring::ShortWindow,
+        };
+        Some(Unfired { rule: rule.clone(), over: over(rule), why, bad })
+    };
+    // Both windows first, then the one that matters more.
+    let closest = |u: &Unfired| match u.why {
+        NotFiring::TooFewBad | NotFiring::NotEveryMinute | NotFiring::NextMinute => 2,
+        NotFiring::ShortWindow => 1,
+        NotFiring::LongWindow => 0,
+    };
+    rules.iter().filter_map(why).max_by_key(|u| (closest(u), u.rule.factor))
 }
 
 /// The rule that holds and says most: the most urgent, then the fastest.
@@ -162,6 +216,36 @@ mod tests {
         assert_eq!(fires(&l, 10_009), vec![(14_400, Urgency::Page)]);
         errors(&mut l, 10_010..10_040, 0);
         assert_eq!(fires(&l, 10_016), vec![], "five minutes later");
+    }
+
+    #[test]
+    fn a_rule_that_does_not_fire_has_a_reason() {
+        let o = objective("api_availability", "99.9%", "30d");
+        let at = |l: &Ledger, minute: i64| {
+            let s = crate::budget::status(&o, Counts(&[l]), Time(minute * MIN));
+            assert!(s.firing.is_empty(), "{s:?}");
+            s.unfired.map(|u| (u.rule.factor.0, u.why, u.bad))
+        };
+        let mut l = Ledger::default();
+        errors(&mut l, 1..10_000, 0);
+        assert_eq!(at(&l, 9_999), None);
+        // 0.3% is three times too fast: over five minutes, and not for a quarter of an hour yet.
+        errors(&mut l, 10_000..10_006, 3);
+        assert_eq!(at(&l, 10_005), Some((2000, NotFiring::NotEveryMinute, 15)));
+        // One minute with 40%.
+        errors(&mut l, 10_006..12_000, 0);
+        errors(&mut l, 12_000..12_001, 400);
+        errors(&mut l, 12_001..12_030, 0);
+        // Ten minutes later the last five are good, the last twenty are not.
+        assert_eq!(at(&l, 12_010), Some((2000, NotFiring::ShortWindow, 0)));
+        // Later on the last half hour is not, but the last six hours are.
+        assert_eq!(at(&l, 12_025), Some((6000, NotFiring::LongWindow, 400)));
+        // One of two requests on a quiet site.
+        let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
+        let mut quiet = Ledger::default();
+        quiet.note(Time(MIN), &series, Count::good(1), None);
+        quiet.note(Time(100 * MIN), &series, Count::bad_ones(2), None);
+        assert_eq!(at(&quiet, 100), Some((14_400, NotFiring::TooFewBad, 2)));
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub mod notifications;
 pub mod ratio;
 pub mod readiness;
 pub mod rules;
+pub mod service;
 pub mod sli_counter;
 pub mod words;
 

@@ -510,6 +510,7 @@ fn a_node_is_out_for_one_reason() {
     let by_hand = || muster_model::cordon::Cordon {
         reason: "x".into(),
         by: muster_model::cordon::CordonedBy::Operator,
+        since: None,
     };
     assert_eq!(with(&|_| {}), Some(Ok(())));
     assert_eq!(with(&|n| n.cordon = Some(by_hand())), Some(Err(Cause::Operator)));

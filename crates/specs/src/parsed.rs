@@ -17,11 +17,18 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// Notes on the options of the script that flags on the command line overruled. `spec` is what came
-    /// of it with the flags.
+    /// Notes on the options of the script that flags overruled. `spec` is what came of it with the flags;
+    /// `variable` names the environment variable that gave a flag which was not on the command line.
     #[must_use]
-    pub fn overruled(&self, spec: &JobSpec) -> Vec<Note> {
-        overruled(&self.options, &self.spec, spec, " of the command line")
+    pub fn overruled(
+        &self,
+        spec: &JobSpec,
+        variable: impl Fn(&str) -> Option<&'static str>,
+    ) -> Vec<Note> {
+        overruled(&self.options, &self.spec, spec, |flag| match variable(flag) {
+            Some(name) => format!("`{name}` of the environment"),
+            None => format!("`--{flag}` of the command line"),
+        })
     }
 }
 
@@ -37,12 +44,12 @@ pub struct SlurmOption {
 }
 
 /// Notes on the options whose fields have another value than before, and on those whose value was
-/// counted with such a field.
+/// counted with such a field. `by` names what sets the field of a flag now.
 pub(crate) fn overruled(
     options: &[SlurmOption],
     before: &JobSpec,
     after: &JobSpec,
-    whose: &str,
+    by: impl Fn(&str) -> String,
 ) -> Vec<Note> {
     let note = |o: &SlurmOption| {
         let (field, ends) = if !is_same(o.field, before, after) {
@@ -52,7 +59,7 @@ pub(crate) fn overruled(
             (field, ", and is counted without it")
         };
         let flag = flags::of_field(field).unwrap_or(field);
-        let message = format!("`--{}` is overruled by `--{flag}`{whose}{ends}", o.name);
+        let message = format!("`--{}` is overruled by {}{ends}", o.name, by(flag));
         Some(Note { line: o.line, message })
     };
     options.iter().filter_map(note).collect()

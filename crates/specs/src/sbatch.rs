@@ -12,6 +12,7 @@ use muster_model::resolve::signal_number;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::topology::Level;
 use size::Size;
+use std::borrow::Cow;
 
 /// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq)]
@@ -418,20 +419,40 @@ impl Slurm {
 
 /// What an option sets that can be set once only, and to what. None for those that add up, and for
 /// those that always have a note of their own.
-fn sets_once(option: &SbatchOption) -> Option<(&'static str, &str)> {
+fn sets_once(option: &SbatchOption) -> Option<(&'static str, Cow<'_, str>)> {
     let value = option.value.as_str();
-    Some(match option.name {
+    let (what, value) = match option.name {
         "dependency" | "export" | "exclusive" | "constraint" | "output" | "error" | "mail-type"
         | "mail-user" => return None,
         "gres" => {
-            let gpus = value.split(',').find(|p| *p == "gpu" || p.starts_with("gpu:"))?;
-            ("gpus-per-node", gpus.strip_prefix("gpu:").unwrap_or("1"))
+            let gpus = value.split(',').find_map(gpus_of_gres)?;
+            return Some(("gpus-per-node", kind_and_count(&gpus).to_ascii_lowercase().into()));
+        }
+        "gpus-per-node" => {
+            return Some(("gpus-per-node", kind_and_count(value).to_ascii_lowercase().into()));
         }
         "tasks-per-node" => ("ntasks-per-node", value),
         "workdir" => ("chdir", value),
         "requeue" | "no-requeue" => ("requeue", option.name),
         name => (name, value),
-    })
+    };
+    Some((what, value.into()))
+}
+
+/// What `--gpus-per-node` has for a part of `--gres`: `gpu` is one, and `gpu:h100` one of that kind.
+/// None for what is no GPU.
+fn gpus_of_gres(part: &str) -> Option<Cow<'_, str>> {
+    let rest = match part.strip_prefix("gpu")? {
+        "" => return Some("1".into()),
+        rest => kind_and_count(rest.strip_prefix(':')?),
+    };
+    let counted = rest.starts_with(|c: char| c.is_ascii_digit()) || rest.contains(':');
+    Some(if counted { rest.into() } else { format!("{rest}:1").into() })
+}
+
+/// Without the sockets that Slurm allows after a number of GPUs: `8(S:0-1)`.
+fn kind_and_count(text: &str) -> &str {
+    text.split('(').next().unwrap_or(text)
 }
 
 /// `N2`, `N` or `J` with its value glued on.
@@ -513,9 +534,9 @@ impl OptionReader<'_> {
         Ok(Some(bytes).filter(|b| *b > 0))
     }
 
-    /// Kind and number of GPUs from `8`, `h100:8`, or for gres `gpu`, `gpu:8`, `gpu:h100:8`.
+    /// Kind and number of GPUs from `8` or `h100:8`.
     fn gpus(&self, text: &str) -> Result<(Option<String>, u32), FileError> {
-        let text = text.split('(').next().unwrap_or(text);
+        let text = kind_and_count(text);
         match text.rsplit_once(':') {
             Some((kind, n)) => Ok((Some(kind.to_ascii_lowercase()), self.number(n)?)),
             None => Ok((None, self.number(text)?)),

@@ -70,7 +70,8 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
     for (place, words) in &ours {
         own_line(&mut spec, place.line, words, origin, &mut set)?;
     }
-    notes.extend(overruled(&slurm.options, &slurms, &spec, " of #MUSTER"));
+    notes
+        .extend(overruled(&slurm.options, &slurms, &spec, |flag| format!("`--{flag}` of #MUSTER")));
     slurm.apply_after_directives(&mut spec);
     notes.append(&mut slurm.notes);
     if slurm.seen

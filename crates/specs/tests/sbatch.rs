@@ -114,6 +114,9 @@ fn options_that_agree_or_add_up_have_no_note() {
     for directives in [
         "#SBATCH -N 2\n#SBATCH --nodes=2\n",
         "#SBATCH --gres=gpu:8\n#SBATCH --gpus-per-node=8\n",
+        "#SBATCH --gres=gpu\n#SBATCH --gpus-per-node=1\n",
+        "#SBATCH --gres=gpu:h100\n#SBATCH --gpus-per-node=h100:1\n",
+        "#SBATCH --gpus-per-node=H100:8\n#SBATCH --gres=gpu:h100:8\n",
         "#SBATCH -N 2 -n 16 --ntasks-per-node=8 --gpus-per-node=8 --gpus=16 --gpus-per-task=1\n",
         "#SBATCH -d afterok:1\n#SBATCH -d afterok:2\n",
         "#SBATCH --nodes=2\n#MUSTER --nodes 2\n",
@@ -145,6 +148,23 @@ fn what_one_option_does_not_count_follows_from_the_others() {
 }
 
 #[test]
+fn a_project_from_the_environment_is_not_called_a_flag() {
+    let parsed = read("#SBATCH --account=lab\n#SBATCH -t 10\n");
+    let mut spec = parsed.spec.clone();
+    for (flag, value) in [("project", "team"), ("time", "1h")] {
+        muster_specs::flags::apply(&mut spec, flag, Some(value)).unwrap();
+    }
+    let notes = parsed.overruled(&spec, |flag| (flag == "project").then_some("MUSTER_PROJECT"));
+    assert_eq!(
+        notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "line 2: `--account` is overruled by `MUSTER_PROJECT` of the environment",
+            "line 3: `--time` is overruled by `--time` of the command line",
+        ]
+    );
+}
+
+#[test]
 fn flags_on_the_command_line_overrule_with_a_note_too() {
     let parsed = read("#SBATCH -N 2 --gpus=16\n#SBATCH --cpus-per-gpu=4\n#SBATCH -t 10\n");
     let over = |flags: &[(&str, &str)]| {
@@ -152,7 +172,7 @@ fn flags_on_the_command_line_overrule_with_a_note_too() {
         for &(flag, value) in flags {
             muster_specs::flags::apply(&mut spec, flag, Some(value)).unwrap();
         }
-        parsed.overruled(&spec).iter().map(ToString::to_string).collect::<Vec<_>>()
+        parsed.overruled(&spec, |_| None).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(over(&[("name", "x"), ("time", "10m")]), [""; 0]);
     assert_eq!(

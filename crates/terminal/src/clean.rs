@@ -61,9 +61,7 @@ impl Cleaner {
                             _ => out.extend_from_slice(&rest[..taken]),
                         }
                     }
-                    // A terminal that does not read UTF-8 obeys them, too.
-                    Character::Invalid if c < 0xa0 => out.extend(in_hex(u32::from(c))),
-                    Character::Invalid => out.push(c),
+                    Character::Invalid => alone(c, &mut out),
                 },
             }
             rest = &rest[taken..];
@@ -83,8 +81,21 @@ impl Cleaner {
             }
             // Whatever is written next would stand in the place of this line.
             Some(b'\r') => b"\n".to_vec(),
-            _ => held,
+            // The beginning of a character that never came to an end.
+            _ => {
+                let mut out = Vec::new();
+                held.iter().for_each(|c| alone(*c, &mut out));
+                out
+            }
         }
+    }
+}
+
+/// A byte that is part of no character. A terminal that does not read UTF-8 obeys some of them.
+fn alone(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        0x80..0xa0 => out.extend(in_hex(u32::from(byte))),
+        _ => out.push(byte),
     }
 }
 
@@ -301,6 +312,10 @@ mod tests {
         // For a terminal that reads single bytes; the same byte within a character is none of it.
         assert_eq!(clean(b"\x9b2J"), "<9b>2J");
         assert_eq!(clean("\u{165b}\u{45b}".as_bytes()), "\u{165b}\u{45b}");
+        // A character that was cut off at the end of the output.
+        assert_eq!(clean(b"\xe2\x9b"), "\u{fffd}<9b>");
+        assert_eq!(clean(b"\xf0\x9f\x9a"), "\u{fffd}<9f><9a>");
+        assert_eq!(clean(b"caf\xc3"), "caf\u{fffd}");
     }
 
     #[test]

@@ -180,6 +180,7 @@ fn health() -> HealthSummary {
     HealthSummary {
         kind: Kind::Health,
         state: "bad".into(),
+        service_affected: false,
         reasons: vec![
             "incident 40: 6 of 8 nodes of leaf eu/c1/s1/l2 are lost within 40 s".into(),
             "1 remediation pending approval".into(),

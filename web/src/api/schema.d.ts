@@ -2834,6 +2834,8 @@ export interface components {
              * @description Nodes that are left after it.
              */
             nodes_left: number;
+            /** @description Whether it is a warning for whoever submits the job: waiting does not change it, or it costs work. */
+            warning?: boolean;
         };
         /** @description `POST /v1/nodes/{name}/cordon`. */
         CordonRequest: {
@@ -4278,6 +4280,11 @@ export interface components {
              * @description Open remediations, in all.
              */
             remediations_open: number;
+            /**
+             * @description The service itself has a problem: its API, its scheduler or its store. Requests, or starts of jobs,
+             *     may then be slow or fail.
+             */
+            service_affected?: boolean;
             /**
              * Format: int32
              * @description Spare nodes in all.
@@ -5749,6 +5756,7 @@ export interface components {
              *     `protected`, `qualifying`, `suspect`, `quarantined`, `repairing`, `enrolled` or `retired`.
              */
             state: string;
+            state_since?: components["schemas"]["Timestamp"] | null;
             /**
              * Format: int64
              * @description The version: the last record that changed it; goes into `If-Match`.
@@ -5824,6 +5832,11 @@ export interface components {
             /** @description The rows, oldest first. */
             rows: components["schemas"]["TelemetryRow"][];
         };
+        /**
+         * @description Why a rule does not fire although the burn rate over one of its windows is above its factor.
+         * @enum {string}
+         */
+        NotFiring: "long_window" | "short_window" | "too_few_bad" | "not_every_minute" | "next_minute";
         /** @description `POST /v1/incidents/{id}/note`. */
         NoteRequest: {
             /** @description The text of the note. */
@@ -7909,6 +7922,7 @@ export interface components {
             mean_time?: components["schemas"]["Span"] | null;
             /** @description Its name, unique in the site. */
             name: string;
+            not_firing?: components["schemas"]["UnfiredRule"] | null;
             /** @description Who answers for it. */
             owner: string;
             /** @description For whom; the whole site when empty. */
@@ -8437,6 +8451,34 @@ export interface components {
             segment: number | null;
             /** @default null */
             spread: components["schemas"]["Spread"] | null;
+        };
+        /** @description A rule that does not fire although the burn rate over one of its windows is above its factor. */
+        UnfiredRule: {
+            /**
+             * Format: int64
+             * @description So many were bad.
+             */
+            bad: number;
+            /**
+             * Format: double
+             * @description Faster than this.
+             */
+            factor: number;
+            /** @description At every minute of the last so long; zero: now is enough. */
+            held: components["schemas"]["Span"];
+            /**
+             * Format: int64
+             * @description With at least so many bad ones.
+             */
+            least: number;
+            /** @description Over this long; always longer than the other. */
+            long: components["schemas"]["Span"];
+            /** @description And still over this long. */
+            short: components["schemas"]["Span"];
+            /** @description What it would lead to. */
+            urgency: components["schemas"]["Urgency"];
+            /** @description Why it does not fire. */
+            why: components["schemas"]["NotFiring"];
         };
         /** @description `PATCH /v1/jobs/{id}`: what changes about a job that waits or runs. */
         UpdateJob: {

@@ -30,7 +30,7 @@ import {
 import { num, Table } from '../ui/table';
 import { useTheme } from '../ui/theme';
 import { momentWord } from '../ui/zone';
-import { drainable, gpusWords, isCordoned, servesWords, standing } from '../words';
+import { drainable, gpusWords, isCordoned, servesWords, standing, stateWhy } from '../words';
 import { entryWords, kindWord } from './incident-words';
 import { FindingItem, RemediationItem, WORST } from './oncall';
 
@@ -51,7 +51,7 @@ export function NodePage() {
 function Shown({ node: n }: { node: Node }) {
   const l = n.location;
   const { line } = standing(n);
-  const why = n.stage_why ?? n.cordon;
+  const why = stateWhy(n);
   const { whole, project, operates } = useRights();
   return (
     <>
@@ -60,10 +60,10 @@ function Shown({ node: n }: { node: Node }) {
         <NodeState of={n} />
         <span className="dim">
           {why}
-          {n.stage_since && (
+          {n.state_since && (
             <>
               {why && ', '}
-              {why ? <Ago at={n.stage_since} /> : <For at={n.stage_since} />}
+              {why ? <Ago at={n.state_since} /> : <For at={n.state_since} />}
             </>
           )}
         </span>

@@ -6,7 +6,7 @@ import { stateWord } from '../jobs/offers';
 import { whereOrWhy } from '../pages/jobs';
 import { Ago, Since, State, tidy, Word } from '../ui/parts';
 import { BASIS_TEXT, startLead } from '../words';
-import { workExplain } from './queries';
+import { workExplain, workReport } from './queries';
 import { ending, expectedStart, lostWords, ranSince, restartWords } from './words';
 
 type Job = Schemas['Job'];
@@ -22,9 +22,17 @@ function Title({ job: j }: { job: Job }) {
   );
 }
 
+/** What the end of its last attempt cost. It is known once that attempt has ended. */
+function useLost(j: Job): string {
+  const last = j.past.at(-1);
+  const query = useQuery({ ...workReport(j.id, last?.no ?? 0), enabled: last !== undefined });
+  return lostWords(j, query.data);
+}
+
 /** Where it runs, for how long, and whether it uses what it has. */
 export function RunningJob({ job: j }: { job: Job }) {
   const since = j.attempt?.started_at;
+  const lost = useLost(j);
   return (
     <div className="item">
       <h3>
@@ -47,7 +55,7 @@ export function RunningJob({ job: j }: { job: Job }) {
       <p className="dim">{tidy(whereOrWhy(j))}</p>
       {j.past.length > 0 && (
         <p>
-          {tidy([restartWords(j), lostWords(j)].filter(Boolean).join('; '))}
+          {tidy([restartWords(j), lost].filter(Boolean).join('; '))}
           {since && (
             <span className="dim">
               {' '}
@@ -69,6 +77,7 @@ export function RunningJob({ job: j }: { job: Job }) {
 export function WaitingJob({ job: j, submits }: { job: Job; submits: boolean }) {
   // What a person holds starts by no forecast.
   const query = useQuery({ ...workExplain(j.id), enabled: !j.held });
+  const lost = useLost(j);
   // What was said before may not hold any more.
   const e = j.held || query.isError ? undefined : query.data;
   const start = expectedStart(j, e);
@@ -82,7 +91,7 @@ export function WaitingJob({ job: j, submits }: { job: Job; submits: boolean }) 
         </span>
       </h3>
       <p>{tidy(e?.summary ?? j.waiting ?? j.reason ?? '')}</p>
-      {lostWords(j) && <p className="dim">Its last attempt {lostWords(j)}.</p>}
+      {lost && <p className="dim">Its last attempt {lost}.</p>}
       {start ? (
         <p>
           {startLead(Boolean(start.from), start.reserved)}

@@ -22,6 +22,14 @@ export const workJobs = (state: string, user: string | undefined) =>
     refetchInterval: state === 'queued' || state === 'held' ? EVERY : false,
   });
 
+/** Where the time of a job's attempts went. `last`: the attempt that ended last, of which that is known then. */
+export const workReport = (id: string, last: number) =>
+  queryOptions({
+    queryKey: ['work', 'report', id, last],
+    queryFn: async () => must(await api.GET('/v1/jobs/{id}/report', { params: { path: { id } } })),
+    retry: false,
+  });
+
 /** Why a job waits. Apart from that of its own page, which is read more often. */
 export const workExplain = (id: string) =>
   queryOptions({

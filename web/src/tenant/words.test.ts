@@ -202,6 +202,14 @@ test('what affects no job of the project is no alarm', () => {
     text: 'No job of nlp is affected now. The operators of this site were paged.',
   });
   expect(serviceOf({ state: 'bad', reasons }, 'nlp', 1, true).tone).toBe('bad');
+  // Unless it is the service itself: its API, its scheduler or its store.
+  const unwell = { reasons: ['changes are refused: the store does not answer'], service_affected: true };
+  expect(serviceOf({ ...unwell, state: 'bad' }, 'nlp', 0, false)).toEqual({
+    tone: 'bad',
+    word: 'problem',
+    text: 'No job of nlp is affected now. Changes are refused: the store does not answer.',
+  });
+  expect(serviceOf({ ...unwell, state: 'attention' }, 'nlp', 0, false).tone).toBe('warn');
   const past = serviceOf({ state: 'well', reasons: [] }, 'nlp', 1, false);
   expect(past).toMatchObject({ tone: 'plain', word: 'no job affected' });
   expect(past.text).toContain('1 problem is open about jobs of nlp');
@@ -248,19 +256,20 @@ test('what affects own jobs comes first, then what has ended attempts of them', 
   expect(ownFirst([other, own, now]).map((c) => c.id)).toEqual(['c', 'b', 'a']);
 });
 
-test('a job that was restarted says how much work that cost', () => {
-  const of = (checkpoint: object | null, spec: object = {}) =>
-    lostWords({ ...(interrupted as object), checkpoint, spec } as never);
-  const saved = of({ attempt: 1, at: '2030-01-01T03:12:00Z' });
-  expect(saved).toBe('lost 24 min of work since its last checkpoint');
-  expect(of(null)).toBe('lost 4 h of work: that attempt wrote no checkpoint');
-  // It had resumed from one of an earlier attempt.
-  expect(of({ attempt: 0, at: '2029-12-31T00:00:00Z' })).toContain('that attempt wrote no checkpoint');
-  // The next attempt saved: which checkpoint it began from is not known any more.
-  expect(of({ attempt: 2, at: '2030-01-01T05:00:00Z' })).toBe('');
-  expect(of({ attempt: 1, at: '2030-01-01T03:36:00Z' })).toBe('');
-  expect(of(null, { tags: { work: 'service' } })).toBe('');
-  expect(lostWords({ past: [], spec: {} } as never)).toBe('');
+test('a job that was restarted says how much work that cost, as the server counts it', () => {
+  const of = (lost: number, checkpoints: number, lost_estimated = false) => {
+    const other = { no: 7, checkpoints: 0, lost_estimated, time_ms: { lost: 99_000_000 } };
+    const attempts = [other, { no: 1, checkpoints, lost_estimated, time_ms: { lost } }];
+    return lostWords(interrupted, { attempts });
+  };
+  expect(of(24 * 60_000, 3)).toBe('lost 24 min of work since its last checkpoint');
+  expect(of(24 * 60_000, 3, true)).toBe('lost about 24 min of work since its last checkpoint');
+  expect(of(4 * 3_600_000, 0, true)).toBe('lost 4 h of work: that attempt reported no checkpoint');
+  // What a service served counts: the server says that nothing is lost.
+  expect(of(0, 0)).toBe('');
+  expect(lostWords(interrupted, undefined)).toBe('');
+  expect(lostWords(interrupted, { attempts: [] })).toBe('');
+  expect(lostWords({ past: [] }, { attempts: [] })).toBe('');
 });
 
 test('a job that was restarted says how long it ran in all, and why it began again', () => {

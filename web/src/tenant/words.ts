@@ -238,10 +238,10 @@ export function affectsWork(open: Causes | undefined): boolean | undefined {
 /**
  * `well` is said of what this token is shown, and never of the whole site. `open`: problems that are open about jobs of
  * the project, tickets too, which the state does not count; undefined while that is not known. `affected`: whether one of
- * them affects a job now: what affects none is no alarm to the project.
+ * them affects a job now: what affects none is no alarm to the project, unless the service itself has a problem.
  */
 export function serviceOf(
-  h: Pick<Schemas['HealthSummary'], 'state' | 'reasons'>,
+  h: Pick<Schemas['HealthSummary'], 'state' | 'reasons' | 'service_affected'>,
   project: string,
   open: number | undefined,
   affected?: boolean,
@@ -267,11 +267,12 @@ export function serviceOf(
       text: `No problem is open about jobs of ${project}, and no page to the operators of this site is open.`,
     };
   const text = h.reasons.length > 0 ? capital(`${h.reasons.join('; ')}.`) : 'The server gives no reason.';
-  if (affected === false) return { ...calm, text: `${none} ${text}` };
+  // Who has no job that is affected still submits, and waits.
+  if (affected === false && !h.service_affected) return { ...calm, text: `${none} ${text}` };
   return {
     tone: h.state === 'bad' ? 'bad' : 'warn',
     word: h.state === 'bad' ? 'problem' : 'attention',
-    text,
+    text: affected === false ? `${none} ${text}` : text,
   };
 }
 
@@ -301,22 +302,25 @@ export function restartWords(j: Pick<Job, 'attempt' | 'past'>): string {
   return `attempt ${j.attempt.no}, restarted because: ${last.reason || 'no reason was recorded'}`;
 }
 
+/** Where the time of a job's attempts went, as the server has it. */
+export type Accounted = {
+  attempts: readonly (Pick<Schemas['AttemptReport'], 'no' | 'checkpoints' | 'lost_estimated'> & {
+    time_ms: Pick<Schemas['TimeParts'], 'lost'>;
+  })[];
+};
+
 /**
- * How much work the last end of an attempt cost: what came after the checkpoint that the job resumes from. Empty where
- * nothing is lost, or where it is not known: only the newest checkpoint of a job is.
+ * How much work the last end of an attempt cost, by the report of its job. Empty where nothing is lost, or where that
+ * is not known.
  */
-export function lostWords(j: Pick<Job, 'past' | 'checkpoint' | 'spec'>): string {
+export function lostWords(j: Pick<Job, 'past'>, report: Accounted | undefined): string {
   const last = j.past.at(-1);
-  // What a service served counts, however its attempt ended.
-  if (!last?.started_at || last.verdict === 'success' || j.spec.tags?.work === 'service') return '';
-  const saved = j.checkpoint;
-  if (saved && saved.attempt > last.no) return '';
-  const own = saved?.attempt === last.no ? saved.at : null;
-  const lost = Date.parse(last.stopped_at ?? last.ended_at) - Date.parse(own ?? last.started_at);
-  if (lost < 1000) return '';
-  return own
-    ? `lost ${span(lost)} of work since its last checkpoint`
-    : `lost ${span(lost)} of work: that attempt wrote no checkpoint`;
+  const of = report?.attempts.find((a) => a.no === last?.no);
+  if (!of || of.time_ms.lost < 1000) return '';
+  if (of.checkpoints === 0)
+    return `lost ${span(of.time_ms.lost)} of work: that attempt reported no checkpoint`;
+  const about = of.lost_estimated ? 'about ' : '';
+  return `lost ${about}${span(of.time_ms.lost)} of work since its last checkpoint`;
 }
 
 /** When a job would have begun that ran without a pause for as long as all its attempts have. */

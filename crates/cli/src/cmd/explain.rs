@@ -208,6 +208,7 @@ mod tests {
                     nodes_left: 16,
                     gpus_left: 128,
                     binding: false,
+                    warning: false,
                 },
                 Constraint {
                     name: "gpus".into(),
@@ -215,6 +216,7 @@ mod tests {
                     nodes_left: 1,
                     gpus_left: 8,
                     binding: true,
+                    warning: false,
                 },
             ],
             ahead: vec![JobAhead {

@@ -94,6 +94,7 @@ mod tests {
         HealthSummary {
             kind: Kind::Health,
             state: "well".into(),
+            service_affected: false,
             reasons: Vec::new(),
             incidents: Vec::new(),
             findings: Vec::new(),

@@ -165,6 +165,7 @@ pub(crate) mod tests {
             qualifying: None,
             qualified: None,
             faults: Vec::new(),
+            state_since: None,
             stage_since: None,
             stage_why: None,
             stage_until: None,

@@ -83,7 +83,9 @@ pub(crate) fn spec(
     let (parsed, origin) = read_spec(&file)?;
     let mut spec = parsed.spec.clone();
     job.over(ctx, &mut spec)?;
-    for note in parsed.notes.iter().chain(&parsed.overruled(&spec)) {
+    let project = ctx.typed_project().is_none().then_some("MUSTER_PROJECT");
+    let overruled = parsed.overruled(&spec, |flag| project.filter(|_| flag == "project"));
+    for note in parsed.notes.iter().chain(&overruled) {
         output::note(&format!("note: {origin}:{}: {}", note.line, note.message));
     }
     Ok(spec)

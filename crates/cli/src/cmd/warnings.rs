@@ -7,19 +7,10 @@ use muster_terminal::clean::line;
 use muster_terminal::output;
 use tokio::task::JoinHandle;
 
-/// What its user can do something about. A quota that is used up now is waited for.
-fn is_warning(name: &str, detail: &str) -> bool {
-    match name {
-        "checkpoint" | "window" | "tier" => true,
-        "quota" => detail.contains("never will"),
-        _ => false,
-    }
-}
-
 /// The lines for people; none where they cannot be asked for.
 async fn ask(client: &Client, id: &str) -> Vec<String> {
     let Ok(e) = client.explain(id).await else { return Vec::new() };
-    let notes = e.constraints.iter().filter(|c| is_warning(&c.name, &c.detail));
+    let notes = e.constraints.iter().filter(|c| c.warning);
     notes.map(|c| format!("note: {}", line(&c.detail))).collect()
 }
 

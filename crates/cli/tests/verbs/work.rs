@@ -190,6 +190,16 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
     let note = "note: quota team leaves 0 of the 8 GPUs it asks for, and never will";
     assert!(beyond.stderr.contains(note), "{beyond:?}");
     c.muster(&["cancel", beyond.stdout.trim()]).code(0);
+    // What overrules a script is named by where it came from.
+    let script = write(&c, "old.sbatch", "#!/bin/sh\n#SBATCH --account=default\ntrue\n");
+    let flag = c.muster(&["submit", &script, "--hold", "--project", "team"]);
+    let words = "`--account` is overruled by ";
+    assert!(flag.stderr.contains(&format!("{words}`--project` of the command line")), "{flag:?}");
+    let mut command = c.command();
+    let set =
+        command.env("MUSTER_PROJECT", "team").args(["submit", script.as_str(), "--hold"]).output();
+    let said = String::from_utf8(set.expect("it ran").stderr).expect("text");
+    assert!(said.contains(&format!("{words}`MUSTER_PROJECT` of the environment")), "{said}");
     let row = c.json(&["quota"])["report"]["quotas"][0].clone();
     assert_eq!((&row["name"], &row["used_milli"]), (&"team".into(), &4000.into()), "{row:#}");
     says(&c.muster(&["quota"]), &["team", "NOMINAL"]);

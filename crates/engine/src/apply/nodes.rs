@@ -140,8 +140,9 @@ impl State {
             Event::NodeCordoned { node, reason, decided } => {
                 // The control plane cordons for one reason only.
                 let by = if *decided { CordonedBy::FailedTest } else { CordonedBy::Operator };
-                let cordon = Cordon { reason: reason.clone(), by };
-                self.node(r.seq, node, |n| n.cordon = Some(cordon))
+                self.node(r.seq, node, |n| {
+                    n.cordon = Some(Cordon::set(n.cordon.as_ref(), reason.clone(), by, r.at));
+                })
             }
             Event::NodeUncordoned { node, .. } => self.node(r.seq, node, |n| n.cordon = None),
             Event::DrainStarted { node, reason } => self.node(r.seq, node, |n| {

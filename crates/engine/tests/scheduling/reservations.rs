@@ -229,7 +229,7 @@ fn reserved_work_runs_inside_a_reservation_of_its_project_only() {
     assert_eq!(w.job(id).state, JobState::Starting);
     assert_eq!(w.nodes_of(id), [node(0)]);
     let without = w.submit(JobSpec { tier: Tier::Reserved, ..limited(1, 8, 60) });
-    assert!(w.explain(without).constraints.iter().any(|c| c.name == "tier"));
+    assert!(w.explain(without).constraints.iter().any(|c| c.name == "tier" && c.warning));
     assert!(w.engine.state().may_warn(w.job(without), w.now));
 }
 

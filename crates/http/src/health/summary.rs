@@ -17,6 +17,7 @@ use muster_model::placement::GpuSet;
 use muster_model::remediation::{RemediationOutcome, RemediationStep};
 use muster_model::slo::NodeServiceFacts;
 use muster_model::units::Time;
+use muster_slo::service::concerns_service;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ const FINDINGS: usize = 100;
 const PAGED: &str = "the operators of this site were paged";
 /// And of one that none was sent: whom it reached is not for tenants.
 const UNSENT: &str = "a problem of this site is open that its operators have to act on";
+/// And of one about the service itself.
+const OF_SERVICE: &str =
+    "the service itself has a problem: requests, or starts of jobs, may be slow or fail";
 
 /// Get the status of the site, worst first: what is wrong, and what is pending approval.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/health", tag = "health",
@@ -34,8 +38,27 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
     let now = app.brain().now();
     let (brain, reader) = (app.brain().clone(), caller.clone());
     let look = move || brain.read_copy(|s| (s.seq, view(s, &reader, now)));
-    let (seq, shown) = app.aside(&caller.token, look).await?;
+    let (seq, mut shown) = app.aside(&caller.token, look).await?;
+    refuses_changes(&app, &mut shown);
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))
+}
+
+/// That a server which leads accepts no changes now, or no jobs: the log cannot say so.
+fn refuses_changes(app: &App, out: &mut HealthSummary) {
+    let brain = app.brain();
+    if !brain.is_leading() {
+        return;
+    }
+    let why = match brain.cannot_write(app.config().store_patience) {
+        Some(why) => format!("changes are refused: {}", why.summary),
+        None => match brain.refuses_submissions() {
+            Some(why) => format!("only operators can submit jobs: {}", why.summary),
+            None => return,
+        },
+    };
+    out.service_affected = true;
+    out.state = "bad".into();
+    out.reasons.insert(0, why);
 }
 
 fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
@@ -58,6 +81,7 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
     let mut out = HealthSummary {
         kind: Kind::Health,
         state: String::new(),
+        service_affected: false,
         reasons: Vec::new(),
         incidents: Vec::new(),
         findings: open,
@@ -317,6 +341,10 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
     let pages: Vec<&Alert> = s.slo.open().filter(is_page).collect();
     let unseen = pages.iter().filter(|a| a.state == AlertState::Firing).count();
     let known = pages.len() - unseen;
+    out.service_affected = pages.iter().any(|a| concerns_service(a, s.slo.in_force()));
+    if !whole && out.service_affected {
+        attention.push(OF_SERVICE.to_owned());
+    }
     if !whole && !pages.is_empty() {
         // Which they are is the site's own business.
         let sent = |a: &Alert| {
@@ -368,6 +396,7 @@ mod tests {
         HealthSummary {
             kind: Kind::Health,
             state: String::new(),
+            service_affected: false,
             reasons: Vec::new(),
             incidents: Vec::new(),
             findings: Vec::new(),
@@ -561,11 +590,11 @@ mod tests {
         let mut site = Site::default();
         let alerts = vec![(page.id.clone(), AlertChange::Firing)];
         site.slo.alerts.insert(page.id.clone(), page);
-        assert_eq!(judged_site(&site, false).1, [UNSENT]);
+        assert_eq!(judged_site(&site, false).1, [OF_SERVICE, UNSENT]);
         let letter = Notification { to: "duty".parse().unwrap(), alerts };
         let slo = &mut site.slo;
         slo.desk.sent(Time(0), &letter, &slo.alerts);
-        assert_eq!(judged_site(&site, false).1, [PAGED]);
+        assert_eq!(judged_site(&site, false).1, [OF_SERVICE, PAGED]);
     }
 
     #[test]
@@ -579,7 +608,11 @@ mod tests {
         assert_eq!(said(page.clone(), true), want("bad", "1 page is not acknowledged"));
         let known = alert("page", "acknowledged");
         assert_eq!(said(known, true), want("attention", "1 page is acknowledged"));
-        assert_eq!(said(page.clone(), false), want("attention", UNSENT));
+        // It is about the API: that concerns everybody.
+        let both = format!("{OF_SERVICE}; {UNSENT}");
+        assert_eq!(said(page.clone(), false), want("attention", &both));
+        let goodput = Alert { kind: "goodput".into(), ..page.clone() };
+        assert_eq!(said(goodput, false), want("attention", UNSENT));
         // What nobody is woken for.
         let quiet = Alert { silenced: Some("fans".parse().unwrap()), ..page };
         for a in [alert("ticket", "firing"), alert("page", "resolved"), quiet] {

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
     BurnRate, CauseCount, ChartPoint, FiringRule, Kind, Objectives, SetObjectives, Slo, SloList,
-    SloQuery,
+    SloQuery, UnfiredRule,
 };
 use muster_engine::{ObjectiveStatus, State as Site};
 use muster_model::alert::{Alert, Topic};
@@ -183,6 +183,16 @@ fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
                 short_rate: f.short.to_f64(),
             })
             .collect(),
+        not_firing: st.unfired.as_ref().map(|u| UnfiredRule {
+            factor: f64::from(u.rule.factor.0) / 1000.0,
+            long: u.over,
+            short: u.rule.short,
+            urgency: u.rule.urgency,
+            why: u.why,
+            held: u.rule.held,
+            least: u.rule.least,
+            bad: u.bad,
+        }),
         exhausted_in: st.exhausted_in,
         causes: st
             .causes

@@ -212,6 +212,12 @@ async fn a_node_that_new_work_avoids_says_so() {
         (&json!("cordoned"), &json!("cordoned"))
     );
     assert_eq!(tenants["cordon"], "by the operators of the site");
+    // Since when, whatever the reason is called later.
+    let since = s.get(&s.operator, "/v1/nodes/n1").await.json()["state_since"].clone();
+    assert!(since.is_string() && tenants["state_since"] == since, "{since} {tenants}");
+    s.post(&s.operator, "/v1/nodes/n1/cordon", &json!({"reason": "driver 580.2"})).await;
+    let again = s.get(&s.operator, "/v1/nodes/n1").await.json();
+    assert_eq!((&again["cordon"], &again["state_since"]), (&json!("driver 580.2"), &since));
 }
 
 #[tokio::test(flavor = "multi_thread")]

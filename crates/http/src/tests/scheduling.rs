@@ -532,6 +532,10 @@ async fn every_answer_gives_one_reason_where_a_quota_leaves_too_little() {
     let second = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
     let why = one_reason(&s, &second, &spec(2)).await;
     assert_eq!(why, "quota a leaves 0 of the 2 GPUs it asks for: 4 owned, 4 used");
+    // What is used up now is waited for: that is no warning.
+    let path = format!("/v1/jobs/{}/explain", second["id"].as_str().unwrap());
+    let explained = s.get(&s.user, &path).await.json();
+    assert_eq!(warnings(&explained), Vec::<&str>::new(), "{explained}");
     let quotas = s.get(&s.user, "/v1/quotas").await.json();
     let limit = &quotas["report"]["quotas"][0]["limits"][0];
     assert_eq!((&limit["used_milli"], &limit["left_milli"]), (&json!(4000), &json!(0)), "{limit}");
@@ -557,6 +561,12 @@ async fn a_quota_that_has_borrowed_all_that_it_may_is_not_said_to_borrow_more() 
     assert_eq!(why, format!("{short}; it has borrowed all that it may"));
 }
 
+/// The constraints of an explanation that are marked as warnings.
+fn warnings(why: &Value) -> Vec<&str> {
+    let all = why["constraints"].as_array().unwrap().iter();
+    all.filter(|c| c["warning"] == true).map(|c| c["name"].as_str().unwrap()).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_its_quota_never_allows_is_submitted_with_a_warning() {
     let s = site().await;
@@ -576,6 +586,7 @@ async fn a_job_that_its_quota_never_allows_is_submitted_with_a_warning() {
     let quota = why["constraints"].as_array().unwrap().iter().find(|c| c["name"] == "quota");
     let detail = quota.and_then(|c| c["detail"].as_str()).unwrap_or_default();
     assert!(detail.contains("of the 8 GPUs it asks for, and never will"), "{why}");
+    assert_eq!(warnings(&why), ["quota"], "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -83,11 +83,18 @@ async fn a_full_disk_is_told_before_anybody_writes() {
     let got = ready(&s, 503).await;
     assert!(got.json()["error"]["message"].as_str().unwrap().contains("full"), "{:?}", got.body);
     refused_at_once(&s, "full").await;
+    // Nobody is told that all is well meanwhile.
+    for token in [&s.user, &s.operator] {
+        let health = s.get(token, "/v1/health").await.json();
+        assert_eq!((&health["state"], &health["service_affected"]), (&json!("bad"), &json!(true)));
+        assert_eq!(health["reasons"][0], "changes are refused: the store's disk is full");
+    }
     let refused = s.post(&s.admin, "/v1/projects", &json!({"name": "gamma"})).await;
     assert_eq!(refused.status, 503, "every write is refused");
     std::fs::remove_file(probe).unwrap();
     ready(&s, 200).await;
     assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
+    assert_eq!(s.get(&s.user, "/v1/health").await.json()["service_affected"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]

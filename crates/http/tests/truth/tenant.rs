@@ -57,7 +57,7 @@ fn status(own: &Fold, said: &MomentAnswers, told: &MomentAnswers, wrong: &mut Co
     wrong.same("own jobs that are active", ("GET /v1/server", counted), (LOG, json!(active)));
     let who = "GET /v1/health";
     let health = &told.health;
-    for part in ["nodes", "nodes_out"] {
+    for part in ["nodes", "nodes_out", "service_affected"] {
         let (one, other) = (health[part].clone(), said.health[part].clone());
         wrong.same(part, (who, one), ("GET /v1/health to an operator", other));
     }

@@ -118,6 +118,27 @@ impl Sli {
         "api_latency",
     ];
 
+    /// Is it about the service itself, its API and its scheduler, and not about hardware or what ran
+    /// there?
+    #[must_use]
+    pub fn is_of_service(&self) -> bool {
+        match self {
+            Sli::Admission { .. }
+            | Sli::QueueWait { .. }
+            | Sli::Start { .. }
+            | Sli::ApiAvailability
+            | Sli::ApiLatency { .. } => true,
+            Sli::JobSuccess { .. }
+            | Sli::Recovery { .. }
+            | Sli::NodeAvailability
+            | Sli::Goodput
+            | Sli::Interruptions { .. }
+            | Sli::InferenceLatency { .. }
+            | Sli::InferenceAvailability
+            | Sli::TelemetryFreshness { .. } => false,
+        }
+    }
+
     /// The word in files.
     #[must_use]
     pub fn word(&self) -> &'static str {

@@ -1,6 +1,6 @@
 //! Options that together say how large the gang is.
 
-use super::{OptionReader, Set, Slurm};
+use super::{OptionReader, Set, Slurm, gpus_of_gres};
 use crate::error::{FileError, shown};
 use crate::tree::TextPosition;
 use muster_model::Bytes;
@@ -91,14 +91,8 @@ impl Size {
             "gpus-per-task" => self.gpus_per_task = gpus(self, value)?,
             "gres" => {
                 for part in value.split(',') {
-                    if part == "gpu" {
-                        self.gpus = Some(Asked { n: 1, name, place });
-                    } else if let Some(rest) = part.strip_prefix("gpu:") {
-                        // `gpu:h100` alone is one of that kind.
-                        let count =
-                            rest.starts_with(|c: char| c.is_ascii_digit()) || rest.contains(':');
-                        let one = format!("{rest}:1");
-                        self.gpus = gpus(self, if count { rest } else { &one })?;
+                    if let Some(text) = gpus_of_gres(part) {
+                        self.gpus = gpus(self, &text)?;
                     } else if part != "none" {
                         let message = format!("`{}` is not scheduled here", shown(part));
                         slurm.note(place.line, message);

@@ -1,7 +1,7 @@
 //! A node for people.
 
 use crate::cmd::{faults, findings, node as steer, nodes, remediations};
-use muster_api::{Node, TimelineEntry, TimelineKind, Timestamp};
+use muster_api::{Node, TimelineEntry};
 use muster_model::node::Stage;
 use muster_model::qualification::first_failure;
 use muster_model::units::Time;
@@ -21,7 +21,7 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
     if ready || node.stage != Stage::Ready {
         f.line("Stage", format!("{:?}", node.stage).to_lowercase());
     }
-    health(&mut f, node, times, now);
+    health(&mut f, node, now);
     let reachable = if node.reachable { "yes" } else { "no" };
     f.line("Reachable", format!("{reachable}, since {}", full(now, node.changed_at)));
     f.line(
@@ -153,25 +153,19 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
     f.0
 }
 
-/// Since when it is in its state, and why. A state that is not a stage has a moment of its own.
-fn since<'a>(node: &'a Node, times: &[TimelineEntry]) -> Option<(Timestamp, &'a str)> {
+/// Why it is in its state. A state that is not a stage has a reason of its own.
+fn why(node: &Node) -> &str {
     match node.state.as_str() {
-        "lost" => Some((node.changed_at, "heartbeat lost")),
-        "qualifying" => node.qualifying.as_ref().map(|q| (q.asked_at, "a test was requested")),
-        "cordoned" => {
-            let stages = times.iter().filter(|e| e.what == TimelineKind::Stage);
-            let run = stages.take_while(|e| e.text != "uncordoned");
-            // A second one gives another reason.
-            let first = run.filter(|e| e.text.starts_with("cordoned")).last()?;
-            Some((first.at, node.cordon.as_deref().unwrap_or_default()))
-        }
-        _ => Some((node.stage_since?, node.stage_why.as_deref().unwrap_or_default())),
+        "lost" => "heartbeat lost",
+        "qualifying" => "a test was requested",
+        "cordoned" => node.cordon.as_deref().unwrap_or_default(),
+        _ => node.stage_why.as_deref().unwrap_or_default(),
     }
 }
 
 /// Since when and why it stands where it does, and what keeps work away from it.
-fn health(f: &mut Facts, node: &Node, times: &[TimelineEntry], now: Time) {
-    let since = since(node, times).map(|(t, why)| format!("{}, {why}", relative(now, t)));
+fn health(f: &mut Facts, node: &Node, now: Time) {
+    let since = node.state_since.map(|t| format!("{}, {}", relative(now, t), why(node)));
     f.line("Since", since.unwrap_or_default().trim_end_matches([',', ' ']));
     // When the stage is reported as taking too long. Nothing returns the node then.
     if let Some(until) = node.stage_until {
@@ -223,6 +217,7 @@ fn timeline(times: &[TimelineEntry], now: Time) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_api::TimelineKind;
     use muster_model::finding::Severity;
 
     #[test]
@@ -269,41 +264,40 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_is_no_stage_began_when_it_began() {
+    fn a_node_says_since_when_it_is_in_its_state_and_why() {
         let mut node = nodes::tests::node("hgx-01");
         (node.stage_since, node.stage_why) = (Some(Time(0).into()), Some("its test passed".into()));
-        let now = Time(7_200_000);
-        let entry = |minutes: u64, text: &str| TimelineEntry {
-            at: (now - muster_model::units::Span::mins(minutes)).into(),
+        // What somebody wrote is no fact: the first of these texts names a cordon that there was not.
+        let entry = |at: i64, text: &str| TimelineEntry {
+            at: Time(at).into(),
             what: TimelineKind::Stage,
             id: None,
             gpu: None,
             severity: None,
             text: text.into(),
         };
-        let times = [
-            entry(1, "cordoned: new fan"),
-            entry(3, "cordoned: fan"),
-            entry(20, "uncordoned"),
-            entry(30, "cordoned: cable"),
-        ];
-        let line = |node: &Node, times: &[TimelineEntry]| {
-            let text = text(node, times, now, false);
+        let times = [entry(7_100_000, "cordoned: words"), entry(1000, "cordoned: fan")];
+        let line = |node: &Node| {
+            let text = text(node, &times, Time(7_200_000), false);
             text.lines().find(|l| l.starts_with("Since:")).unwrap_or_default().to_owned()
         };
-        assert_eq!(line(&node, &times), "Since:        2h ago, its test passed");
+        assert_eq!(line(&node), "", "what is not known is not shown");
+        node.state_since = node.stage_since;
+        assert_eq!(line(&node), "Since:        2h ago, its test passed");
         (node.state, node.cordon) = ("cordoned".into(), Some("new fan".into()));
-        assert_eq!(line(&node, &times), "Since:        3m ago, new fan");
-        assert_eq!(line(&node, &[]), "", "what is not known is not shown");
-        (node.state, node.changed_at) = ("lost".into(), Time(6_600_000).into());
-        assert_eq!(line(&node, &times), "Since:        10m ago, heartbeat lost");
+        node.state_since = Some(Time(7_020_000).into());
+        assert_eq!(line(&node), "Since:        3m ago, new fan");
+        node.cordon = Some(String::new());
+        assert_eq!(line(&node), "Since:        3m ago");
+        (node.state, node.state_since) = ("lost".into(), Some(Time(6_600_000).into()));
+        assert_eq!(line(&node), "Since:        10m ago, heartbeat lost");
     }
 
     #[test]
     fn an_unhealthy_node_says_why_what_is_done_and_what_happened() {
         let mut node = nodes::tests::node("hgx-01");
         (node.stage, node.state) = (Stage::Quarantined, "quarantined".into());
-        node.stage_since = Some(Time(60_000).into());
+        node.state_since = Some(Time(60_000).into());
         node.stage_why = Some("gpu-off-bus (finding 12)".into());
         node.stage_until = Some(Time(100_000).into());
         node.breaker = Some("leaf:a/b/c/d".parse().expect("an entity"));
