@@ -310,6 +310,14 @@ impl Engine {
         }
     }
 
+    /// A job has to wait before it is tried again: what was kept for it would be idle until then.
+    pub(crate) fn release_kept_nodes(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        if job.reserved_start.as_ref().is_some_and(|r| r.basis == Basis::Swap) {
+            self.drop_reserved_start(&job, "its next attempt has to wait");
+        }
+    }
+
     /// Work of others leaves nodes whose reservation begins: in time for a checkpoint.
     fn clear_reserved(&mut self) {
         if self.state.reservations.is_empty() {

@@ -218,19 +218,27 @@ fn crash_loop(name: Option<&str>) -> (TestSite, JobId) {
 #[test]
 fn a_gang_that_its_breaker_holds_has_no_nodes_reserved() {
     let mut w = able(8);
-    let mut spec = JobSpec { priority: Priority::Critical, ..gang(2, 8) };
-    spec.retries.application = 100;
-    let job = w.run(spec);
-    for _ in 0..5 {
-        let n = w.nodes_of(job)[0].clone();
-        w.report(job, &n, crash(0, 1));
-        assert!(w.job(job).reserved_start.is_some(), "no lower class has them meanwhile");
-        w.stopped(job);
+    let like = |nodes: u32, priority: Priority| {
+        let name = Some("train".parse().unwrap());
+        let mut spec = JobSpec { name, priority, ..gang(nodes, 8) };
+        spec.retries.application = 100;
+        spec
+    };
+    let job = w.run(like(2, Priority::Critical));
+    // Another of its template opens the breaker.
+    let other = w.run(like(1, Priority::Normal));
+    while w.job(other).attempt.is_some() {
+        let n = w.nodes_of(other)[0].clone();
+        w.report(other, &n, crash(0, 1));
         w.sleep(Span::mins(2));
-        if w.job(job).attempt.is_some() {
-            w.start(job);
+        if w.job(other).attempt.is_some() {
+            w.start(other);
         }
     }
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 1));
+    assert!(w.job(job).reserved_start.is_some(), "no lower class has them meanwhile");
+    w.stopped(job);
     assert!(w.job(job).held.as_ref().is_some_and(|h| matches!(h.by, HeldBy::Breaker { .. })));
     assert_eq!(w.job(job).reserved_start, None);
     let others = w.gang(8, 8);
