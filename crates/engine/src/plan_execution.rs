@@ -266,9 +266,11 @@ impl Engine {
     }
 
     /// Nodes of a gang failed: just those are replaced, by spares of the same domain if there are
-    /// any, and the others are kept for it.
+    /// any, and the others are kept for it. Not while it is held: they would be idle.
     pub(crate) fn swap(&mut self, id: JobId) {
-        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        let Some(job) = self.state.jobs.get(&id).filter(|j| j.held.is_none()).cloned() else {
+            return;
+        };
         let Some(a) = &job.attempt else { return };
         if job.groups.iter().map(|g| g.nodes).sum::<u32>() <= 1 && a.placement.slots.len() <= 1 {
             return;
