@@ -221,10 +221,16 @@ pub struct Automation {
     pub nodes: u32,
     /// Nodes that automation has out of service.
     pub out: u32,
+    /// What it took of other nodes by isolating GPUs, in thousandths of a node. Counts as `out` does.
+    #[serde(default)]
+    pub isolated_milli: u32,
     /// So many it may have out of service at a time.
     pub out_at_most: u32,
     /// Nodes it took out of service within the last hour, oldest first.
     pub taken: Vec<NodeTakenOut>,
+    /// What it isolated within the last hour, in thousandths of a node. Counts as `taken` does.
+    #[serde(default)]
+    pub isolated_hour_milli: u32,
     /// So many it may take out of service within an hour.
     pub taken_at_most: u32,
 }

@@ -73,6 +73,11 @@ impl ClientError {
                 )
             }
             ClientError::Api { error, .. } => error.hint.clone(),
+            ClientError::Unreachable { source, .. } if lacks_algorithm(source) => Some(
+                "its certificate, and that of its authority, must be of RSA, Ed25519, or ECDSA with \
+                 P-256 or P-384; P-521 is not supported"
+                    .into(),
+            ),
             ClientError::Unreachable { .. } => Some(
                 "is it running? `muster up` starts one here; --server or MUSTER_SERVER names another"
                     .into(),
@@ -101,9 +106,38 @@ impl ClientError {
     }
 }
 
+/// Did TLS fail because the two have no algorithm of certificates in common?
+fn lacks_algorithm(e: &dyn std::error::Error) -> bool {
+    let mut here = e;
+    while let Some(next) = here.source() {
+        here = next;
+    }
+    names_algorithm(&here.to_string())
+}
+
+/// The same, by the words of rustls: its error is inside those of others.
+fn names_algorithm(said: &str) -> bool {
+    said.contains("UnsupportedSignatureAlgorithm") || said.contains("HandshakeFailure")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_algorithm_that_is_not_supported_is_known_by_the_words_of_rustls() {
+        use rustls::{AlertDescription, CertificateError, Error};
+        let signed = CertificateError::UnsupportedSignatureAlgorithmContext {
+            signature_algorithm_id: Vec::new(),
+            supported_algorithms: Vec::new(),
+        };
+        let alert = Error::AlertReceived(AlertDescription::HandshakeFailure);
+        for e in [Error::InvalidCertificate(signed), alert] {
+            assert!(names_algorithm(&e.to_string()), "{e}");
+        }
+        let expired = Error::InvalidCertificate(CertificateError::Expired);
+        assert!(!names_algorithm(&expired.to_string()));
+    }
 
     fn api(status: u16, code: &str) -> u8 {
         let error =

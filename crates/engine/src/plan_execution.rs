@@ -266,9 +266,11 @@ impl Engine {
     }
 
     /// Nodes of a gang failed: just those are replaced, by spares of the same domain if there are
-    /// any, and the others are kept for it.
+    /// any, and the others are kept for it. Not while it is held: they would be idle.
     pub(crate) fn swap(&mut self, id: JobId) {
-        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        let Some(job) = self.state.jobs.get(&id).filter(|j| j.held.is_none()).cloned() else {
+            return;
+        };
         let Some(a) = &job.attempt else { return };
         if job.groups.iter().map(|g| g.nodes).sum::<u32>() <= 1 && a.placement.slots.len() <= 1 {
             return;
@@ -307,6 +309,14 @@ impl Engine {
         let its = |nodes: &Vec<NodeName>| nodes.iter().eq(slots.iter().map(|s| &s.node));
         if let Some(nodes) = nodes.filter(its) {
             self.keep_for(&job, nodes, Basis::Swap);
+        }
+    }
+
+    /// A job has to wait before it is tried again: what was kept for it would be idle until then.
+    pub(crate) fn release_kept_nodes(&mut self, id: JobId) {
+        let Some(job) = self.state.jobs.get(&id).cloned() else { return };
+        if job.reserved_start.as_ref().is_some_and(|r| r.basis == Basis::Swap) {
+            self.drop_reserved_start(&job, "its next attempt has to wait");
         }
     }
 

@@ -165,6 +165,9 @@ impl Engine {
             Next::Again(not_before) => {
                 let not_before = not_before.max(lost_life_until);
                 self.emit(project, Event::JobRequeued { job, reason, not_before, by: None });
+                if not_before > self.state.now && stops_by_itself(&stop.reason) {
+                    self.release_kept_nodes(job);
+                }
                 self.held_by_lost_ranks(job);
                 self.held_by_breaker(job);
             }
@@ -260,15 +263,20 @@ impl Engine {
         }
     }
 
-    /// May the next attempt of a job that stops by itself follow at once, should its hardware turn out
-    /// to be the cause? What makes way for others is no such case, nor is a retry that has to wait.
+    /// May the next attempt of a job that stops by itself follow at once, as far as is known now? One
+    /// that would not be tried again may still turn out to be interrupted by its hardware. What makes
+    /// way for others is no such case, nor is a retry that has to wait.
     fn may_follow_at_once(&self, job: &Job, why: &StopReason) -> bool {
-        let by_itself = matches!(
-            why,
-            StopReason::SlotFailed { .. } | StopReason::Hung { .. } | StopReason::Requeued { .. }
-        );
-        let next = || self.next_step(job, why, Verdict::Infrastructure);
-        by_itself && matches!(next(), Next::Again(t) if t <= self.state.now)
+        let Some(a) = job.attempt.as_ref().filter(|_| stops_by_itself(why)) else { return false };
+        let nodes: Vec<NodeName> = a.placement.slots.iter().map(|s| s.node.clone()).collect();
+        let known = self.attributed(job, &nodes, why, verdict(why)).verdict;
+        let next = match self.next_step(job, why, known) {
+            Next::Failed(_) | Next::Exhausted(_) => {
+                self.next_step(job, why, Verdict::Infrastructure)
+            }
+            next => next,
+        };
+        matches!(next, Next::Again(t) if t <= self.state.now)
     }
 
     /// Orders an attempt to stop. A later order replaces the reason and keeps the fence. One whose
@@ -448,6 +456,14 @@ const SIGKILL: i32 = 9;
 
 /// An attempt that ran so long is tried again at once, however often the job failed before.
 const NO_LOOP: Span = Span::mins(10);
+
+/// Does an attempt stop for what happened to itself, such that its nodes may be kept for the next?
+fn stops_by_itself(why: &StopReason) -> bool {
+    matches!(
+        why,
+        StopReason::SlotFailed { .. } | StopReason::Hung { .. } | StopReason::Requeued { .. }
+    )
+}
 
 /// At once the first time, then ever more slowly, up to a minute.
 fn back_off(failures: u32) -> Span {

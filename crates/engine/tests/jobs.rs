@@ -9,7 +9,7 @@ use muster_model::event::{Event, Record};
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd, Verdict};
-use muster_model::spec::Retries;
+use muster_model::spec::{JobSpec, Priority, Retries};
 use muster_model::tenant::Role;
 use muster_model::topology::Level;
 use muster_model::units::{Bytes, Span, Time};
@@ -204,6 +204,24 @@ fn a_retry_leaves_the_node_that_ended_the_attempt_while_another_fits() {
     assert_eq!(w.job(id).attempts, 3);
     assert_eq!(w.nodes_of(id), [second]);
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_critical_gang_leaves_the_node_that_ended_it_though_its_nodes_are_kept_for_it() {
+    for others in [1, 0] {
+        let mut w = TestSite::new(2 + others, 8);
+        let id = w.run(JobSpec { priority: Priority::Critical, ..gang(2, 8) });
+        let had = w.nodes_of(id);
+        w.report(id, &had[0], killed(""));
+        let kept = w.job(id).reserved_start.as_ref().expect("no lower class has them meanwhile");
+        assert!(kept.nodes.iter().eq(&had));
+        w.stopped(id);
+        w.sleep(Span::secs(10));
+        assert_eq!((w.job(id).state, w.job(id).attempts), (JobState::Starting, 2));
+        let stays = w.nodes_of(id).contains(&had[0]);
+        assert_eq!(stays, others == 0, "where no other fits it will do");
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
 }
 
 #[test]

@@ -238,7 +238,7 @@ fn lately(g: &Gauges, out: &mut Registry) {
     };
     let help = "Mean time between interruptions of a job in 24 h.";
     out.gauge("muster_mtbi_seconds_1d", help).set(seconds(w.mtbi()));
-    let help = "Mean time from a failure until the work resumed in 24 h.";
+    let help = "Mean time from an interruption until the work resumed in 24 h. What Muster ended itself is counted, too.";
     out.gauge("muster_recovery_mean_seconds_1d", help).set(seconds(w.recover()));
     let mut m = out.gauge("muster_gpus_in_service", "GPUs that could take work.");
     for (sku, hows) in &g.counts {

@@ -251,7 +251,7 @@ fn watch_metrics(h: &HealthStats, out: &mut Registry) {
     for (kind, n) in &h.opened {
         m.put(&[("kind", kind)], n);
     }
-    let help = "Time from a fault of hardware until the work resumed, by part.";
+    let help = "Time from a fault of hardware until the work resumed, by part. What Muster ended itself is not counted.";
     let mut m = out.histogram("muster_recovery_seconds", help);
     for (part, times) in PARTS.iter().zip(&h.parts) {
         m.times(&[("part", part)], times);

@@ -1,7 +1,7 @@
 //! How much automation may take out of service. What would pass a limit waits, and people are
 //! told.
 
-use muster_model::remediation::{Limits, Share};
+use muster_model::remediation::{Limits, Share, in_nodes};
 
 /// A group of nodes and how much of it automation holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,15 +60,6 @@ pub fn holds_part(groups: &[GroupUse], part: u32) -> Option<String> {
             None
         }
     })
-}
-
-/// `2`, or `2.125` with one isolated GPU of eight.
-fn in_nodes(nodes: u32, parts: u32) -> String {
-    let nodes = nodes.saturating_add(parts / WHOLE);
-    match parts % WHOLE {
-        0 => nodes.to_string(),
-        rest => format!("{nodes}.{rest:03}"),
-    }
 }
 
 /// Nodes of a group of `n` that automation may keep from new work at a time, those it took

@@ -687,6 +687,16 @@ impl Share {
     }
 }
 
+/// So many nodes and thousandths of a node: `2`, or `2.125` with one isolated GPU of eight.
+#[must_use]
+pub fn in_nodes(nodes: u32, milli: u32) -> String {
+    let nodes = nodes.saturating_add(milli / 1000);
+    match milli % 1000 {
+        0 => nodes.to_string(),
+        rest => format!("{nodes}.{rest:03}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

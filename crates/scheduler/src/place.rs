@@ -119,7 +119,7 @@ fn place_preferred(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
 }
 
 /// Finds room for a gang without the nodes where something was found.
-pub(crate) fn place_sound(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
+fn place_sound(fleet: &Fleet, q: &Query<'_>) -> Result<Placed, NoCapacity> {
     place_among(fleet, &Query { anywhere: false, ..q.clone() })
 }
 
@@ -332,6 +332,18 @@ pub(crate) fn place_on(fleet: &Fleet, q: &Query<'_>, nodes: &[u32]) -> Result<Pl
     });
     let chosen = groups.into_iter().zip(nodes.iter().copied()).collect();
     Ok(build(fleet, q, chosen, level, domain, &added))
+}
+
+/// Room on the nodes that are kept for a job. Where something was found on one of them since, or one
+/// ended its last attempt, others do better, if they fit now.
+pub(crate) fn place_on_kept(
+    fleet: &Fleet,
+    q: &Query<'_>,
+    nodes: &[u32],
+) -> Result<Placed, NoCapacity> {
+    let doubtful = |ix: &u32| fleet.avoided.contains(ix) || q.tried == Some(*ix);
+    let sound = nodes.iter().any(doubtful).then(|| place_sound(fleet, q).ok()).flatten();
+    sound.map_or_else(|| place_on(fleet, q, nodes), Ok)
 }
 
 /// Room for a job now, as the next cycle would find it: for questions before submission, and for

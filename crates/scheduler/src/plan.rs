@@ -5,7 +5,7 @@ use crate::claims::Claims;
 use crate::cluster::{Cluster, Running};
 use crate::cycle_cache::{CycleCache, alike};
 use crate::fleet::CapacityReservation;
-use crate::place::{Placed, Query, find_capacity_on, may_fit, place, place_on, place_sound};
+use crate::place::{Placed, Query, find_capacity_on, may_fit, place, place_on_kept};
 use crate::queue::{Failed, QueuePosition};
 use crate::work::{FAR, Work};
 use muster_model::ids::JobId;
@@ -487,10 +487,7 @@ impl Cycle<'_> {
         let f = &self.c.fleet;
         let Some(kept) = f.kept.get(&job) else { return };
         let q = Query::new(f, &work, self.now, self.policy.hazard.large_gang, skus);
-        // Something was found on a node since it was kept: others do better, if they fit now.
-        let doubtful = |ix: &u32| f.avoided.contains(ix) || q.tried == Some(*ix);
-        let sound = kept.nodes.iter().any(doubtful).then(|| place_sound(f, &q).ok()).flatten();
-        if let Some(placed) = sound.or_else(|| place_on(f, &q, &kept.nodes).ok()) {
+        if let Ok(placed) = place_on_kept(f, &q, &kept.nodes) {
             self.start(work.clone(), placed);
         } else {
             self.overrule_on_kept(&work, q);
@@ -599,8 +596,8 @@ impl Cycle<'_> {
         let f = &self.c.fleet;
         let q = Query::new(f, work, self.now, self.policy.hazard.large_gang, skus);
         let own = f.kept.get(&work.job).filter(|k| k.basis != Basis::Limits);
-        let placed = own.and_then(|k| place_on(f, &q, &k.nodes).ok()).or_else(|| place(f, &q).ok());
-        if let Some(placed) = placed {
+        let kept = own.and_then(|k| place_on_kept(f, &q, &k.nodes).ok());
+        if let Some(placed) = kept.or_else(|| place(f, &q).ok()) {
             self.start(work.clone(), placed);
             return true;
         }

@@ -3,6 +3,7 @@
 
 use crate::claims::Claims;
 use crate::cluster::{Cluster, UserLimit};
+use crate::node::Ask;
 use crate::work::Work;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::Tier;
@@ -121,8 +122,9 @@ impl<'a> UserRights<'a> {
 }
 
 impl Cluster {
-    /// Whether a job asks for more than its project's quota ever gives, were nothing used. Costs what
-    /// the quotas and the SKUs are, not what the fleet has.
+    /// Whether a job asks for more than its project's quota ever gives, were nothing used. Not where
+    /// the fleet has none of the SKUs that it asks for: what keeps it then is no quota. Costs what the
+    /// quotas and the SKUs are, not what the fleet has.
     #[must_use]
     pub fn is_beyond_quota(&self, w: &Work) -> bool {
         if self.ledger.is_empty() || w.demand.gpus() == 0 {
@@ -131,8 +133,10 @@ impl Cluster {
         let f = &self.fleet;
         let unused =
             |sku: &str| self.ledger.check_unused(&w.project, sku, w.tier, w.demand.milli(sku));
-        let skus = self.skus_by(w, unused) & ((1u64 << f.skus.len().min(63)) - 1);
-        f.asks(&w.demand, f.lemon_will_do(w)).iter().any(|a| a.skus & skus == 0)
+        let all = (1u64 << f.skus.len().min(63)) - 1;
+        let skus = self.skus_by(w, unused) & all;
+        let beyond = |a: &Ask| a.skus & all != 0 && a.skus & skus == 0;
+        f.asks(&w.demand, f.lemon_will_do(w)).iter().any(beyond)
     }
 }
 

@@ -150,6 +150,20 @@ fn why(life: &ClusterRun, id: JobId) -> String {
 }
 
 #[test]
+fn no_quota_is_the_reason_where_the_fleet_has_no_such_sku() {
+    let own = r#"{"tree":[{"name":"a","projects":["p0"],"gpus":[{"nominal":8}]}]}"#;
+    let mut life = ClusterRun::new(fleet(1, 4, 8)).with_quotas(own);
+    let beyond = |life: &mut ClusterRun, b: Build| {
+        let id = life.add(b);
+        life.c.is_beyond_quota(life.c.queue.get(id).unwrap())
+    };
+    assert!(beyond(&mut life, gang(2, 8)), "it never has 16");
+    assert!(!beyond(&mut life, gang(1, 8).sku("b200")));
+    assert!(!beyond(&mut life, gang(2, 8).sku("b200")));
+    assert!(!beyond(&mut ClusterRun::new([]).with_quotas(own), gang(1, 8)), "there are no nodes");
+}
+
+#[test]
 fn quota_is_claimed_back_from_spot_work_too_where_nodes_are_free() {
     let (mut life, lent) = all_lent(6, |b| b.low().spot());
     let claim = life.add(gang(1, 8).of("p0", "u0"));

@@ -2381,6 +2381,16 @@ export interface components {
         Automation: {
             /** @description An operator stopped it; otherwise it stopped itself. */
             by_operator: boolean;
+            /**
+             * Format: int32
+             * @description What it isolated within the last hour, in thousandths of a node. Counts as `taken` does.
+             */
+            isolated_hour_milli?: number;
+            /**
+             * Format: int32
+             * @description What it took of other nodes by isolating GPUs, in thousandths of a node. Counts as `out` does.
+             */
+            isolated_milli?: number;
             /** @description Who decides, by action. */
             modes: {
                 [key: string]: components["schemas"]["Mode"];

@@ -355,6 +355,13 @@ test('undoing names critical findings that stay open; stopping says what is not 
   expect(STOP_WORDS).toContain('avoids them only while other nodes fit');
 });
 
+test('isolated GPUs are shown as parts of nodes, as the limits of automation count them', () => {
+  const automation = { ...running, isolated_milli: 2125, isolated_hour_milli: 125 };
+  const text = show(operator, [], { ...health, automation });
+  expect(text).toContain('2.125 of 9 nodes, 2 at most');
+  expect(text).toContain('0.125 nodes, 1 at most');
+});
+
 test('a step of a runbook names the node that it is opened for', () => {
   const words = { title: '$node is there', text: 'Look at $node.', says: 'node.reachable' };
   const step = { no: 1, kind: 'check', ...words };

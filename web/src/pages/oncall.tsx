@@ -94,7 +94,8 @@ function Automation() {
         const a = s.automation;
         if (!a) return null;
         const running = a.state === 'running';
-        const taken = count(a.taken.length, 'node');
+        const out = inNodes(a.out, a.isolated_milli);
+        const taken = inNodes(a.taken.length, a.isolated_hour_milli);
         return (
           <Panel
             title="Automation"
@@ -138,11 +139,11 @@ function Automation() {
               )}
               <dl className="facts">
                 <Fact word="taken out by automation">
-                  <Limit value={a.out} most={a.out_at_most} /> {a.out} of {a.nodes} nodes, {a.out_at_most} at
-                  most
+                  <Limit value={out} most={a.out_at_most} /> {out} of {a.nodes} nodes, {a.out_at_most} at most
                 </Fact>
                 <Fact word="taken out this hour">
-                  <Limit value={a.taken.length} most={a.taken_at_most} /> {taken}, {a.taken_at_most} at most
+                  <Limit value={taken} most={a.taken_at_most} /> {count(taken, 'node')}, {a.taken_at_most} at
+                  most
                 </Fact>
                 <Fact word="spares">
                   {s.spares_left} of {s.spares} left
@@ -160,6 +161,9 @@ function Automation() {
     </Loaded>
   );
 }
+
+/** Nodes, with the GPUs that automation isolated on others as parts of a node: as the limits count them. */
+const inNodes = (nodes: number, milli = 0) => (nodes * 1000 + milli) / 1000;
 
 function Limit({ value, most }: { value: number; most: number }) {
   const share = most > 0 ? Math.min(1, value / most) : value > 0 ? 1 : 0;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use muster_api::Automation;
-use muster_model::remediation::{Action, Mode};
+use muster_model::remediation::{Action, Mode, in_nodes};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -52,7 +52,7 @@ impl AutomationCmd {
 
 /// In a line.
 pub(crate) fn brief(a: &Automation) -> String {
-    let (out, nodes, most) = (a.out, a.nodes, a.out_at_most);
+    let (out, nodes, most) = (in_nodes(a.out, a.isolated_milli), a.nodes, a.out_at_most);
     let held = format!("{out} of {nodes} nodes out by automation, at most {most}");
     match (a.state.as_str(), &a.reason) {
         ("stopped", Some(why)) => {
@@ -86,11 +86,12 @@ fn text(a: &Automation, now: Time, on: bool) -> String {
         },
     );
     f.line("Resumed", a.resumed_at.map(|t| full(now, t)).unwrap_or_default());
-    f.line("Out now", format!("{} of {} nodes, at most {}", a.out, a.nodes, a.out_at_most));
-    f.line(
-        "This hour",
-        format!("{} taken out of service, at most {}", a.taken.len(), a.taken_at_most),
-    );
+    let gpus = |milli: u32| if milli > 0 { ", with isolated GPUs" } else { "" };
+    let (out, with) = (in_nodes(a.out, a.isolated_milli), gpus(a.isolated_milli));
+    f.line("Out now", format!("{out} of {} nodes, at most {}{with}", a.nodes, a.out_at_most));
+    let taken = u32::try_from(a.taken.len()).unwrap_or(u32::MAX);
+    let (hour, with) = (in_nodes(taken, a.isolated_hour_milli), gpus(a.isolated_hour_milli));
+    f.line("This hour", format!("{hour} taken out of service, at most {}{with}", a.taken_at_most));
     f.section("Modes", on);
     let mut t = Table::new(&["ACTION", "MEANS", "MODE"]);
     for action in Action::ALL {
@@ -124,8 +125,10 @@ pub(crate) mod tests {
             modes: Action::ALL.iter().map(|x| (x.word().to_owned(), policy.mode(*x))).collect(),
             nodes: 16,
             out: 1,
+            isolated_milli: 0,
             out_at_most: 3,
             taken: vec![NodeTakenOut { at: Time(60_000).into(), node: "hgx-03".into() }],
+            isolated_hour_milli: 0,
             taken_at_most: 2,
         }
     }
@@ -143,6 +146,16 @@ pub(crate) mod tests {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+        let isolated =
+            Automation { isolated_milli: 2125, isolated_hour_milli: 125, ..automation() };
+        let lines = super::text(&isolated, Time(120_000), false);
+        for part in [
+            "Out now:      3.125 of 16 nodes, at most 3, with isolated GPUs",
+            "This hour:    1.125 taken out of service, at most 2, with isolated GPUs",
+        ] {
+            assert!(lines.contains(part), "{part:?} in\n{lines}");
+        }
+        assert!(brief(&isolated).contains("3.125 of 16 nodes out by automation"));
         let mut stopped = automation();
         stopped.state = "stopped".into();
         stopped.reason = Some("too many findings".into());

@@ -181,8 +181,9 @@ impl Engine {
             self.page(title, &format!("{why}; {rest}"));
             return;
         }
-        self.count_stopped(n);
+        let was = self.counted(n);
         self.emit(None, no_new_work(&n.name, f));
+        self.count_again(&n.name, was);
     }
 
     /// Too many nodes were found at once to be believed: those among them that only take no new

@@ -175,45 +175,24 @@ impl Engine {
         self.found(seen.because(reason), true);
     }
 
-    /// A node was just taken: what was counted follows, without counting the fleet anew.
-    pub(super) fn count_taken(&mut self, n: &Node, was_stopped: bool) {
+    /// What a node counts as in its groups, where they are counted already: asked before automation
+    /// takes something of it.
+    pub(super) fn counted(&self, n: &Node) -> Option<Group> {
+        self.work.groups.as_ref()?;
         let now = self.state.now;
-        let taken = self.state.health.automation.taken.iter();
-        let lately = taken.filter(|(t, m)| *m == n.name && now.since(*t) < Span::hours(1));
-        // Within the hour a node counts once, and what was isolated of it not beside it.
-        if lately.count() > 1 || isolated(n) > 0 {
-            self.work.groups = None;
-            return;
-        }
-        if let Some(groups) = &mut self.work.groups {
-            for (name, _) in memberships(n) {
-                let g = groups.entry(name).or_default();
-                g.out = g.out.saturating_add(1);
-                g.hour = g.hour.saturating_add(1);
-                g.parts = g.parts.saturating_sub(isolated(n));
-                g.stopped = g.stopped.saturating_sub(u32::from(was_stopped));
-            }
-        }
+        let mut lately = self.state.taken_lately(now);
+        let taken = lately.any(|m| *m == n.name);
+        Some(self.state.count_node(n, taken, now))
     }
 
-    /// A GPU of a node that is not out is being isolated: what was counted follows.
-    pub(super) fn count_isolated(&mut self, n: &Node) {
-        if let Some(groups) = &mut self.work.groups {
-            for (name, _) in memberships(n) {
-                let g = groups.entry(name).or_default();
-                g.parts = g.parts.saturating_add(part(n, 1));
-                g.parts_hour = g.parts_hour.saturating_add(part(n, 1));
-            }
-        }
-    }
-
-    /// A node just stopped to take new work: what was counted follows.
-    pub(super) fn count_stopped(&mut self, n: &Node) {
-        if let Some(groups) = &mut self.work.groups {
-            for (name, _) in memberships(n) {
-                let g = groups.entry(name).or_default();
-                g.stopped = g.stopped.saturating_add(1);
-            }
+    /// Automation just took something of a node that counted as this: what was counted follows,
+    /// without counting the fleet anew.
+    pub(super) fn count_again(&mut self, node: &NodeName, was: Option<Group>) {
+        let Some(n) = self.state.nodes.get(node) else { return };
+        let (Some(was), Some(is)) = (was, self.counted(n)) else { return };
+        for (name, _) in memberships(n) {
+            let g = self.work.groups.get_or_insert_default().entry(name).or_default();
+            *g = g.plus(is).minus(was);
         }
     }
 
@@ -284,34 +263,44 @@ impl State {
 
     fn count_groups(&self, now: Time) -> BTreeMap<String, Group> {
         let mut out: BTreeMap<String, Group> = BTreeMap::new();
-        let hour = |t: &Time| now.since(*t) < Span::hours(1);
-        let taken: BTreeSet<&NodeName> =
-            self.health.automation.taken.iter().filter(|(t, _)| hour(t)).map(|(_, n)| n).collect();
-        let mut isolated_lately: BTreeMap<&NodeName, BTreeSet<u32>> = BTreeMap::new();
-        for r in self.health.remediations.values().filter(|r| r.action == Action::IsolateGpu) {
-            let begun = |(t, s): &(Time, RemediationStep)| *s == RemediationStep::Moving && hour(t);
-            if let Some(gpu) = r.gpu.filter(|_| r.taken.iter().any(begun)) {
-                isolated_lately.entry(&r.node).or_default().insert(gpu);
-            }
-        }
+        let taken: BTreeSet<&NodeName> = self.taken_lately(now).collect();
         for n in self.nodes.values().filter(|n| counts(n)) {
-            let gone = is_out(&self.health, n);
-            let lately = taken.contains(&n.name);
-            let stopped = !gone && self.health.is_stopped(n);
-            let parts = if gone { 0 } else { isolated(n) };
-            let new = isolated_lately.get(&n.name).map_or(0, BTreeSet::len);
-            let new = part(n, u32::try_from(new).unwrap_or(u32::MAX));
+            let own = self.count_node(n, taken.contains(&n.name), now);
             for (name, _) in memberships(n) {
                 let g = out.entry(name).or_default();
-                g.nodes += 1;
-                g.out += u32::from(gone);
-                g.hour += u32::from(lately);
-                g.parts = g.parts.saturating_add(parts);
-                g.parts_hour = g.parts_hour.saturating_add(if lately { 0 } else { new });
-                g.stopped += u32::from(stopped);
+                *g = g.plus(own);
             }
         }
         out
+    }
+
+    /// Nodes that automation took within the last hour.
+    fn taken_lately(&self, now: Time) -> impl Iterator<Item = &NodeName> {
+        let taken = self.health.automation.taken.iter();
+        taken.filter(move |(t, _)| now.since(*t) < Span::hours(1)).map(|(_, n)| n)
+    }
+
+    /// What a node counts as in each of its groups. `taken`: automation took it within the last hour.
+    fn count_node(&self, n: &Node, taken: bool, now: Time) -> Group {
+        let gone = is_out(&self.health, n);
+        let begun = |(t, s): &(Time, RemediationStep)| {
+            *s == RemediationStep::Moving && now.since(*t) < Span::hours(1)
+        };
+        let all = self.health.remediations_ever(&n.name);
+        let lately = all
+            .filter(|r| r.action == Action::IsolateGpu && r.taken.iter().any(begun))
+            .filter_map(|r| r.gpu);
+        let gpus = lately.collect::<BTreeSet<u32>>().len();
+        let gpus = part(n, u32::try_from(gpus).unwrap_or(u32::MAX));
+        Group {
+            nodes: 1,
+            out: u32::from(gone),
+            hour: u32::from(taken),
+            parts: if gone { 0 } else { isolated(n) },
+            // The whole node counts already.
+            parts_hour: if taken { 0 } else { gpus },
+            stopped: u32::from(!gone && self.health.is_stopped(n)),
+        }
     }
 }
 

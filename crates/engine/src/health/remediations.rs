@@ -397,8 +397,7 @@ impl Engine {
     }
 
     fn take_out(&mut self, r: &Remediation, n: &Node) {
-        let was_out = super::limits::is_out(&self.state.health, n);
-        let was_stopped = self.state.health.is_stopped(n);
+        let was = self.counted(n);
         let until = (r.leave == Leave::Finish)
             .then(|| self.state.now + self.state.policy.remediations.finish_within);
         self.stepped(r, RemediationStep::Moving, &r.why.clone(), until, None);
@@ -409,15 +408,9 @@ impl Engine {
                 let bit = r.gpu.filter(|g| *g < 64).map_or(0, |g| 1u64 << g);
                 let gpus = muster_model::placement::GpuSet(n.excluded_gpus.0 | bit);
                 let node = n.name.clone();
-                if !was_out && gpus != n.excluded_gpus {
-                    self.count_isolated(n);
-                }
                 self.emit(None, Event::GpusExcluded { node, gpus, reason, by_operator: false });
             }
             _ => {
-                if !was_out {
-                    self.count_taken(n, was_stopped);
-                }
                 self.stage(n, Step::Suspect, &reason);
                 if let Some(n) = self.state.nodes.get(&n.name).cloned()
                     && self.busy_node(&n)
@@ -426,6 +419,7 @@ impl Engine {
                 }
             }
         }
+        self.count_again(&n.name, was);
         self.move_work(r, r.leave);
     }
 

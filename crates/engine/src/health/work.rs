@@ -232,3 +232,26 @@ pub(crate) struct Group {
     pub(crate) parts_hour: u32,
     pub(crate) stopped: u32,
 }
+
+impl Group {
+    /// With what another has.
+    pub(crate) fn plus(self, o: Group) -> Group {
+        self.with(o, u32::saturating_add)
+    }
+
+    /// Without what another has.
+    pub(crate) fn minus(self, o: Group) -> Group {
+        self.with(o, u32::saturating_sub)
+    }
+
+    fn with(self, o: Group, f: impl Fn(u32, u32) -> u32) -> Group {
+        Group {
+            nodes: f(self.nodes, o.nodes),
+            out: f(self.out, o.out),
+            hour: f(self.hour, o.hour),
+            parts: f(self.parts, o.parts),
+            parts_hour: f(self.parts_hour, o.parts_hour),
+            stopped: f(self.stopped, o.stopped),
+        }
+    }
+}

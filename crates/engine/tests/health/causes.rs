@@ -55,21 +55,26 @@ fn retired_nodes_do_not_hide_that_most_of_a_leaf_failed() {
     assert_eq!(crate::common::replay(&w.log).digest(), w.engine.state().digest());
 }
 
+/// The first node of a job loses a GPU.
+fn first_node_dies(w: &mut TestSite, job: JobId) {
+    w.pass(Span::mins(2));
+    let n = w.nodes_of(job)[0].clone();
+    let mut f = fault("xid-79", 0);
+    f.at = w.now;
+    report_fault(w, &n, f);
+    // A limit may hold the node; an operator lets it go.
+    if let Some(r) = remediation(w, &n).filter(|r| r.step == RemediationStep::Proposed) {
+        w.ok(Command::ApproveRemediation { id: r.id });
+    }
+}
+
 /// A job under which nodes lose a GPU one after another, three times.
 fn nodes_die_under_a_job(w: &mut TestSite) -> JobId {
     let mut spec = gang(1, 8);
     spec.retries.infrastructure = 20;
     let job = w.run(spec);
     for _ in 0..3 {
-        w.pass(Span::mins(2));
-        let n = w.nodes_of(job)[0].clone();
-        let mut f = fault("xid-79", 0);
-        f.at = w.now;
-        report_fault(w, &n, f);
-        // A limit may hold the node; an operator lets it go.
-        if let Some(r) = remediation(w, &n).filter(|r| r.step == RemediationStep::Proposed) {
-            w.ok(Command::ApproveRemediation { id: r.id });
-        }
+        first_node_dies(w, job);
         w.stopped(job);
         w.sleep(Span::mins(2));
         if w.job(job).attempt.is_some() {
@@ -218,23 +223,50 @@ fn crash_loop(name: Option<&str>) -> (TestSite, JobId) {
 #[test]
 fn a_gang_that_its_breaker_holds_has_no_nodes_reserved() {
     let mut w = able(8);
-    let mut spec = JobSpec { priority: Priority::Critical, ..gang(2, 8) };
-    spec.retries.application = 100;
-    let job = w.run(spec);
-    for _ in 0..5 {
-        let n = w.nodes_of(job)[0].clone();
-        w.report(job, &n, crash(0, 1));
-        assert!(w.job(job).reserved_start.is_some(), "no lower class has them meanwhile");
-        w.stopped(job);
+    let like = |nodes: u32, priority: Priority| {
+        let name = Some("train".parse().unwrap());
+        let mut spec = JobSpec { name, priority, ..gang(nodes, 8) };
+        spec.retries.application = 100;
+        spec
+    };
+    let job = w.run(like(2, Priority::Critical));
+    // Another of its template opens the breaker.
+    let other = w.run(like(1, Priority::Normal));
+    while w.job(other).attempt.is_some() {
+        let n = w.nodes_of(other)[0].clone();
+        w.report(other, &n, crash(0, 1));
         w.sleep(Span::mins(2));
-        if w.job(job).attempt.is_some() {
-            w.start(job);
+        if w.job(other).attempt.is_some() {
+            w.start(other);
         }
     }
+    let n = w.nodes_of(job)[0].clone();
+    w.report(job, &n, crash(0, 1));
+    assert!(w.job(job).reserved_start.is_some(), "no lower class has them meanwhile");
+    w.stopped(job);
     assert!(w.job(job).held.as_ref().is_some_and(|h| matches!(h.by, HeldBy::Breaker { .. })));
     assert_eq!(w.job(job).reserved_start, None);
     let others = w.gang(8, 8);
     assert_eq!(w.job(others).state, JobState::Starting, "all nodes are free");
+    assert_eq!(crate::common::replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_gang_that_is_held_while_it_stops_has_no_nodes_reserved() {
+    let mut w = able(16);
+    let job = w.run(gang(2, 8));
+    for _ in 0..2 {
+        first_node_dies(&mut w, job);
+        assert!(w.job(job).reserved_start.is_some(), "the failed node is replaced");
+        w.stopped(job);
+        w.sleep(Span::mins(2));
+        w.start(job);
+    }
+    first_node_dies(&mut w, job);
+    assert_eq!((w.job(job).state, is_suspected(&w, job).0), (JobState::Stopping, true));
+    let n = w.nodes_of(job)[1].clone();
+    w.lose(&n);
+    assert_eq!(w.job(job).reserved_start, None);
     assert_eq!(crate::common::replay(&w.log).digest(), w.engine.state().digest());
 }
 

@@ -161,6 +161,26 @@ fn the_node_of_a_critical_job_whose_cause_is_looked_for_goes_to_no_lower_class_m
 }
 
 #[test]
+fn a_critical_gang_whose_retry_has_to_wait_leaves_its_nodes_to_others() {
+    let mut w = TestSite::new(2, 8);
+    let mut spec = JobSpec { priority: Priority::Critical, ..gang(2, 8) };
+    spec.retries.application = 10;
+    let id = w.run(spec);
+    let had = w.nodes_of(id);
+    w.report(id, &had[0], crash(0, 1));
+    assert!(w.job(id).reserved_start.is_some(), "its first retry follows at once");
+    w.stopped(id);
+    w.start(id);
+    let low = w.submit(JobSpec { priority: Priority::Low, ..gang(2, 8) });
+    w.report(id, &had[0], crash(0, 1));
+    assert_eq!(w.job(id).reserved_start, None);
+    w.stopped(id);
+    assert_eq!((w.job(id).state, w.job(low).state), (JobState::Queued, JobState::Starting));
+    assert!(w.job(id).not_before > w.now, "it waits for its back-off");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn without_a_replacement_the_gang_waits_like_any_other() {
     let mut w = TestSite::new(2, 8);
     let id = w.gang(2, 8);

@@ -37,8 +37,10 @@ pub(crate) fn view(s: &Site, now: Time) -> Automation {
         modes: Action::ALL.iter().map(|x| (x.word().to_owned(), policy.mode(*x))).collect(),
         nodes: held.nodes,
         out: held.out,
+        isolated_milli: held.parts,
         out_at_most: total,
         taken: taken(a.taken.iter(), now),
+        isolated_hour_milli: held.parts_hour,
         taken_at_most: per_hour,
     }
 }

@@ -8,7 +8,7 @@ use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Exit, SlotEnd};
 use muster_model::policy::SitePolicy;
-use muster_model::remediation::{Action, Mode, Remediations};
+use muster_model::remediation::{Action, Mode, Remediations, Rule};
 use muster_model::units::{Span, Time};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -177,6 +177,31 @@ async fn automation_stops_at_an_operators_word_and_goes_on_at_another() {
     let got = s.post(&s.operator, "/v1/automation/resume", &Value::Null).await.json();
     assert_eq!((&got["state"], &got["reason"]), (&json!("running"), &Value::Null));
     assert!(got["resumed_at"].is_string());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn isolated_gpus_are_shown_as_they_count_in_the_limits() {
+    let s = site().await;
+    let rule = Rule {
+        kind: Some("ecc-*".into()),
+        pool: None,
+        sku: None,
+        steps: vec![Action::IsolateGpu],
+        mode: None,
+        leave: None,
+    };
+    let remediations = Remediations { rules: vec![rule], ..Remediations::default() };
+    let policy = Arc::new(SitePolicy { remediations, ..SitePolicy::default() });
+    s.brain.system(Command::SetPolicy { policy }).await.unwrap();
+    for gpu in [3, 5] {
+        let findings =
+            vec![seen("ecc-uncorrectable", &format!("gpu:n1/{gpu}"), Severity::Critical)];
+        s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    }
+    let shown = s.get(&s.operator, "/v1/automation").await.json();
+    assert_eq!((&shown["out"], &shown["taken"]), (&json!(0), &json!([])), "{shown}");
+    let isolated = (&shown["isolated_milli"], &shown["isolated_hour_milli"]);
+    assert_eq!(isolated, (&json!(250), &json!(250)), "two of eight: {shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,6 +39,21 @@ async fn every_figure_is_declared_once_and_is_sent_as_it_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn both_metrics_of_recovery_say_whether_what_muster_ended_is_counted() {
+    let s = site().await;
+    let page = s.get(&s.admin, "/metrics").await;
+    let page = String::from_utf8_lossy(&page.body).into_owned();
+    for (name, is) in [
+        ("muster_recovery_seconds", "What Muster ended itself is not counted."),
+        ("muster_recovery_mean_seconds_1d", "What Muster ended itself is counted, too."),
+    ] {
+        let start = format!("# HELP {name} ");
+        let help = page.lines().find(|l| l.starts_with(&start));
+        assert!(help.is_some_and(|h| h.ends_with(is)), "{name}: {help:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_job_is_looked_at_once_however_many_there_are() {
     let s = site().await;
     let first = s.held_job(&s.user).await;

@@ -3,7 +3,7 @@
 use crate::StoreError;
 use postgres::Error;
 use postgres::error::SqlState;
-use rustls::CertificateError;
+use rustls::{AlertDescription, CertificateError};
 use std::error::Error as _;
 
 fn describe(e: &Error) -> String {
@@ -34,7 +34,12 @@ fn no_tls(e: &Error) -> Option<&'static str> {
         });
     };
     let tls = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    Some(match tls {
+    Some(no_session(tls))
+}
+
+/// Why a handshake failed, and what to do.
+fn no_session(tls: Option<&rustls::Error>) -> &'static str {
+    match tls {
         Some(rustls::Error::InvalidCertificate(why)) => match why {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "its certificate is not from an authority that is trusted here: name the \
@@ -46,10 +51,19 @@ fn no_tls(e: &Error) -> Option<&'static str> {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 "its certificate has expired: renew it"
             }
+            CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+            | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+                "its certificate is signed with an algorithm that is not supported here (ECDSA \
+                 P-521, say): use RSA, Ed25519, or ECDSA with P-256 or P-384"
+            }
             _ => "its certificate is not valid",
         },
+        Some(rustls::Error::AlertReceived(AlertDescription::HandshakeFailure)) => {
+            "the two have no algorithm in common: its certificate must have a key of RSA, Ed25519, \
+             or ECDSA with P-256 or P-384 (not P-521)"
+        }
         _ => "the handshake failed",
-    })
+    }
 }
 
 /// An error before the commit: nothing was written.
@@ -124,5 +138,72 @@ fn classify(e: Error, committing: bool) -> StoreError {
     StoreError::Other {
         what: format!("PostgreSQL refused: {detail}{hint}"),
         source: Some(Box::new(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::no_session;
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier as _;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::{AlertDescription, Error, RootCertStore};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// An authority whose key is ECDSA P-521, and what it signed for localhost.
+    const AUTHORITY: &str = "\
+-----BEGIN CERTIFICATE-----
+MIICFjCCAXigAwIBAgIUQ3eTD3JlMSSTg0622aK1MO1edZgwCgYIKoZIzj0EAwQw
+FDESMBAGA1UEAwwJcDUyMSB0ZXN0MCAXDTI2MTExOTA4Mjk0M1oYDzIxMjYxMDI2
+MDgyOTQzWjAUMRIwEAYDVQQDDAlwNTIxIHRlc3QwgZswEAYHKoZIzj0CAQYFK4EE
+ACMDgYYABAFbCe657aV0JeWB04HVJgZFDkZ9r0E6MaaOHDXSq6+hPTRWj0fybYAi
+WSPrJlWSPXkAQxXw8v0n5u1BmKr+5qe8SAEFDQrc84g2zR4DBYNtae/tnYTNjSar
+31bc5Q+iE4LLfscDaUS+k9aeHfHIRuA0PD4JmdOSDwn5KCmalYEqr5VI+qNjMGEw
+HQYDVR0OBBYEFBRXMPhwu6486HII7tQyw7ejOquAMB8GA1UdIwQYMBaAFBRXMPhw
+u6486HII7tQyw7ejOquAMA8GA1UdEwEB/wQFMAMBAf8wDgYDVR0PAQH/BAQDAgIE
+MAoGCCqGSM49BAMEA4GLADCBhwJBeyaKMIeNxd4KcqXXuIBYGEeMZqVggZt0TcIP
+KQf5FaMzXbKd1C/6zCZ9c9Sz9m3XR3Myz9wSsUE7WZxvO+6aXNgCQgHV2yeKONcm
+JOKahduuBMPL7v6G+qVy0fYbCIT7/jIrmflfLpajkq6OFLOPJbJqnesLpcU5Gg7B
+JZJk3Z+5KZU0nw==
+-----END CERTIFICATE-----
+";
+    const SIGNED: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIB1zCCATigAwIBAgIUQucitYuODvJf8qYv4OIIJ+oojnYwCgYIKoZIzj0EAwQw
+FDESMBAGA1UEAwwJcDUyMSB0ZXN0MCAXDTI2MTExOTA4Mjk0M1oYDzIxMjYxMDI2
+MDgyOTQzWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAATQCG57zIjEoEMe96NoKdQ2OQdTjOARwBzv5jz382aK+/nMA7/N4B1O
+DmiuT5A82PuPa42OJjvb11LkK+j1Wdgao2YwZDAUBgNVHREEDTALgglsb2NhbGhv
+c3QwDAYDVR0TAQH/BAIwADAdBgNVHQ4EFgQU3YuQzRPvCm7hdw1h5IAZVrtBPi8w
+HwYDVR0jBBgwFoAUFFcw+HC7rjzocgju1DLDt6M6q4AwCgYIKoZIzj0EAwQDgYwA
+MIGIAkIA6xzBbfuieXKOWNrd79VDedoImxz1UOASJ6baKt2SSHg89r7+kzaAnU6C
+UzbmrepY+RPVLkwh0pfjEVAo1tkPkKMCQgGhBLhg+CL0rzNN689L6Sw8swTnm1QZ
+NL3fLfJ+Jdd4TlalzGNnNETlhuIoe1dRH+xou17IAvOgbo4emg4Lu72/DQ==
+-----END CERTIFICATE-----
+";
+
+    #[test]
+    fn a_certificate_that_p_521_signed_is_refused_with_that_reason() {
+        let read = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(read(AUTHORITY)).unwrap();
+        let ring = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), ring).build().unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(2_000_000_000));
+        let e = verifier.verify_server_cert(&read(SIGNED), &[], &name, &[], now).unwrap_err();
+        let said = no_session(Some(&e));
+        assert!(said.contains("P-521") && said.contains("P-384"), "{e}: {said}");
+    }
+
+    #[test]
+    fn a_server_that_ends_the_handshake_over_its_key_is_named_as_such() {
+        // What OpenSSL answers where it has a key of P-521 only.
+        let e = Error::AlertReceived(AlertDescription::HandshakeFailure);
+        assert!(no_session(Some(&e)).contains("P-521"));
+        assert_eq!(no_session(None), "the handshake failed");
     }
 }
