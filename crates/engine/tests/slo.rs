@@ -1,5 +1,7 @@
 //! From what happens to what somebody is told: objectives, alerts, silences, and restarts.
 
+mod nodes;
+
 use crate::common;
 
 use common::{TestSite, crash, gang, node, replay};

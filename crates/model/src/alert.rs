@@ -8,7 +8,7 @@ pub use route::{Channel, Escalation, GroupBy, Receiver, Route, Routing};
 
 use crate::entity::Entity;
 use crate::ids::JobId;
-use crate::names::{Label, ProjectName};
+use crate::names::{Label, NodeName, ProjectName};
 use crate::resolve::{one_line, some_lines};
 use crate::spec::{SpecProblem, problem};
 use crate::units::{Span, Time};
@@ -145,6 +145,12 @@ pub struct Condition {
     /// What it counts was bad because of hardware: it may be a consequence of something broken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hardware: bool,
+    /// Nodes that are out of service now; none where it counts no nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeName>>,
+    /// So many nodes may be out of service before they alone burn too fast.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub nodes_allowed: u64,
     /// Jobs that run on it, or were hit by it, and how many GPUs each of them has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affected: Vec<(JobId, u32)>,
@@ -246,7 +252,11 @@ pub struct Alert {
     /// What is affected, in order (at most 64 are kept).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Entity>,
-    /// Objectives that paged as part of it, by name, also those that do not burn now.
+    /// It was a page that was not silenced, also where what is left is a ticket.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paged: bool,
+    /// Objectives that paged as part of it or burn because of its nodes, by name, also those that
+    /// do not burn now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<String>,
     /// Conditions in all.

@@ -166,6 +166,15 @@ pub fn urgency(firing: &[Firing]) -> Option<Urgency> {
     firing.iter().map(|f| f.rule.urgency).max()
 }
 
+/// So many of all nodes may be out of service before they alone burn faster than a rule allows that
+/// is as urgent as this; none where there is no such rule.
+#[must_use]
+pub fn nodes_allowed(o: &Objective, urgency: Urgency, all: u64) -> u64 {
+    let as_urgent = rules(o).into_iter().filter(|r| r.urgency >= urgency);
+    let slowest = as_urgent.map(|r| u64::from(r.factor.0)).min().unwrap_or(0);
+    all.saturating_mul(u64::from(o.target.rest().0)).saturating_mul(slowest) / 1_000_000_000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,6 +335,16 @@ mod tests {
         // 15 minutes with five of 1,000 and five with three.
         assert_eq!((twice.over, twice.short), (Span::mins(20), Ratio::new(5, 1)));
         assert_eq!(twice.long, Ratio::new(90, 20));
+    }
+
+    #[test]
+    fn so_many_nodes_may_be_out_before_a_rule_holds() {
+        let mut o = objective("node_availability", "98%", "28d");
+        // Twice 2% of 64 nodes is 2.56, and once 2% is 1.28.
+        assert_eq!(nodes_allowed(&o, Urgency::Page, 64), 2);
+        assert_eq!(nodes_allowed(&o, Urgency::Ticket, 64), 1);
+        o.burn = Some(Vec::new());
+        assert_eq!(nodes_allowed(&o, Urgency::Page, 64), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::budget::Status;
 use crate::burn;
+use crate::fleet::Fleet;
 use muster_model::FailureMode;
 use muster_model::alert::{Condition, Topic, Urgency};
 use muster_model::entity::Entity;
@@ -72,6 +73,8 @@ fn condition(key: String, topic: Topic, kind: &str, entity: Entity, since: Time)
         owner: String::new(),
         link: String::new(),
         by_hardware: false,
+        nodes: None,
+        nodes_allowed: 0,
         affected: Vec::new(),
     }
 }
@@ -164,6 +167,18 @@ pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
         link: format!("/slos/{}", o.name),
         ..condition(key, Topic::Objective, o.name.as_str(), entity, since)
     })
+}
+
+/// An objective that burns, with the nodes that are out of service at this moment, where it counts
+/// nodes.
+#[must_use]
+pub fn with_nodes(c: &Condition, o: &Objective, fleet: &Fleet) -> Condition {
+    if o.sli != Sli::NodeAvailability {
+        return c.clone();
+    }
+    let (nodes, all) = fleet.out_of_service(&o.scope);
+    let nodes_allowed = burn::nodes_allowed(o, c.urgency, all);
+    Condition { nodes: Some(nodes), nodes_allowed, ..c.clone() }
 }
 
 /// A certificate ends in less than this.

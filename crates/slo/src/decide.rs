@@ -1,5 +1,6 @@
 //! From what is so now to alerts: raise, change, resolve.
 
+pub use crate::group::is_part;
 use crate::group::{Group, ParentsOf, groups};
 use muster_model::alert::{
     Alert, AlertState, Condition, MEMBERS_MAX, MatcherInput, Routing, Silence, Topic, Urgency,
@@ -70,10 +71,12 @@ pub fn decide(
     open: &BTreeMap<String, Alert>,
     site: &Site<'_>,
 ) -> Vec<Change> {
-    let found = groups(conditions, site.above, open);
+    let known = |g: &Group<'_>| open.get(&g.key).filter(|a| is_known(a, now, site.hold));
+    let paged = |g: &Group<'_>| alert(now, g, known(g), site).paged;
+    let found = groups(conditions, site.above, open, &paged);
     let mut out = Vec::new();
     for g in found.groups.values() {
-        let before = open.get(&g.key).filter(|a| is_known(a, now, site.hold));
+        let before = known(g);
         let mut next = alert(now, g, before, site);
         next.level = level(&next, site.routing, now);
         match before {
@@ -121,13 +124,6 @@ pub fn is_known(a: &Alert, now: Time, hold: Span) -> bool {
     a.is_open() || a.gone_since.is_some_and(lately)
 }
 
-/// Is what is so about an objective part of this alert about hardware?
-#[must_use]
-pub fn is_part(c: &Condition, a: &Alert) -> bool {
-    let named = || a.objectives.contains(&c.kind) || a.members.contains(&c.entity);
-    c.topic == Topic::Objective && c.by_hardware && a.topic.is_physical() && a.is_open() && named()
-}
-
 /// Names of what a group's cause affects that its summary has room for.
 const AFFECTED: usize = 3;
 
@@ -142,7 +138,7 @@ fn summary(g: &Group<'_>) -> String {
         }
         _ => None,
     };
-    let all: BTreeSet<String> = g.all.iter().filter_map(of).collect();
+    let all: BTreeSet<String> = g.all.iter().chain(&g.burns).filter_map(of).collect();
     let mut names: Vec<String> = all.iter().take(AFFECTED).cloned().collect();
     if all.len() > AFFECTED {
         names.push(format!("{} more", all.len() - AFFECTED));
@@ -182,6 +178,7 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
         .chain(
             heard.iter().filter(|c| g.lead.topic != Topic::Objective && pages(c)).map(|c| &c.kind),
         )
+        .chain(g.burns.iter().map(|c| &c.kind))
         .collect();
     // An incident has one beginning, wherever it is shown: what else is in its alert may be older.
     let began = (g.lead.topic == Topic::Incident).then_some(g.lead.since);
@@ -214,6 +211,8 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
         jobs,
         gpus,
         members: members.into_iter().take(MEMBERS_MAX).cloned().collect(),
+        // What was silenced all the time has notified nobody.
+        paged: before.is_some_and(|a| a.paged) || (urgency == Urgency::Page && silence.is_none()),
         objectives: objectives.into_iter().cloned().collect(),
         // Of an alert that goes on, the beginning stays when its first condition is over.
         since: began.unwrap_or(before.map_or(since_all, |a| a.since.min(since_all))),

@@ -26,6 +26,8 @@ fn condition(key: &str, topic: Topic, kind: &str, on: &str, urgency: Urgency) ->
         runbook: format!("/runbooks/{kind}"),
         link: format!("/findings/{key}"),
         by_hardware: false,
+        nodes: None,
+        nodes_allowed: 0,
         affected: Vec::new(),
     }
 }
@@ -257,7 +259,7 @@ fn a_broken_node_its_job_and_the_slo_it_burns_are_one_page() {
     let a = &w.open["node:n1-1"];
     assert_eq!((a.count, a.cause.clone()), (3, entity("gpu:n1-1/3")));
     assert_eq!(a.summary, "node-lost on gpu:n1-1/3; affects SLO jobs, job 7");
-    // Of two pages nobody knows which one burns it.
+    // Of two pages nobody knows which one burns it: it counts no nodes.
     let other = finding(3, "node:n2-1", Urgency::Page);
     w.see(at(10), &[node.clone(), job.clone(), slo.clone(), other]);
     assert_eq!(w.pages(), 3);
@@ -345,6 +347,87 @@ fn an_objective_that_burns_again_by_what_paged_already_pages_nobody_anew() {
     slo.since = at(900);
     w.see(at(900), &[ticket, slo]);
     assert_eq!((w.open.len(), w.open["node:n1-1"].state), (1, AlertState::Acknowledged));
+}
+
+fn acknowledge(w: &mut AlertFixture, group: &str, t: Time) {
+    let a = w.open.get_mut(group).unwrap();
+    a.acknowledged = Some(Acknowledgement { by: "ann".into(), at: t, note: String::new() });
+    a.state = AlertState::Acknowledged;
+}
+
+/// An objective that burns while these nodes are out of service.
+fn nodes_out(names: &[&str], nodes_allowed: u64) -> Condition {
+    Condition {
+        by_hardware: true,
+        nodes: Some(names.iter().map(|n| n.parse().unwrap()).collect()),
+        nodes_allowed,
+        since: at(600),
+        ..condition("objective:a", Topic::Objective, "nodes", "site", Urgency::Page)
+    }
+}
+
+#[test]
+fn an_objective_that_burns_by_nodes_that_paged_is_part_of_all_their_pages() {
+    let mut w = AlertFixture::new();
+    let (one, two) =
+        (finding(1, "gpu:n1-1/3", Urgency::Page), finding(2, "node:n2-1", Urgency::Page));
+    w.see(at(0), &[one, two.clone()]);
+    acknowledge(&mut w, "node:n1-1", at(5));
+    // It is being repaired: what is left of the page is a ticket.
+    let one = finding(1, "gpu:n1-1/3", Urgency::Ticket);
+    w.see(at(20), &[one.clone(), two.clone()]);
+    let slo = nodes_out(&["n1-1", "n2-1"], 1);
+    let changes = w.see(at(600), &[one.clone(), two.clone(), slo.clone()]);
+    assert!(changes.iter().all(|c| matches!(c, Change::Changed(_))), "{changes:?}");
+    assert_eq!((w.open.len(), w.pages()), (2, 1), "{:#?}", w.open);
+    assert_eq!(w.open["node:n1-1"].state, AlertState::Acknowledged);
+    for a in w.open.values() {
+        assert_eq!((a.objectives.as_slice(), a.count), (&["nodes".to_owned()][..], 1));
+        assert!(a.summary.ends_with("; affects SLO nodes"), "{}", a.summary);
+        assert!(is_part(&slo, a));
+    }
+    // One more node is out, which does not burn it by itself.
+    let more = finding(3, "node:n3-1", Urgency::Ticket);
+    let slo = nodes_out(&["n1-1", "n2-1", "n3-1"], 1);
+    w.see(at(660), &[one.clone(), two, more, slo]);
+    assert_eq!((w.open.len(), w.pages()), (3, 1), "{:#?}", w.open);
+    // All are back before what was broken is repaired, and the rate has not fallen yet.
+    w.see(at(720), &[one.clone(), nodes_out(&[], 1)]);
+    assert_eq!(w.open.keys().collect::<Vec<_>>(), ["node:n1-1"]);
+    // Two that nobody was paged about do burn it.
+    let tickets =
+        [finding(4, "node:n4-1", Urgency::Ticket), finding(5, "node:n5-1", Urgency::Ticket)];
+    let [four, five] = tickets.clone();
+    w.see(at(780), &[one, four, five, nodes_out(&["n1-1", "n4-1", "n5-1"], 1)]);
+    assert_eq!(w.open["objective:nodes:site"].urgency, Urgency::Page);
+    // It has paged, so it goes on by itself.
+    let [four, five] = tickets.map(|c| Condition { urgency: Urgency::Page, ..c });
+    w.see(at(840), &[four, five, nodes_out(&["n4-1", "n5-1"], 1)]);
+    assert!(w.open["objective:nodes:site"].is_open() && w.open.len() == 3, "{:#?}", w.open);
+}
+
+#[test]
+fn nodes_with_tickets_and_silenced_pages_explain_no_objective() {
+    let mut w = AlertFixture::new();
+    w.silences = vec![Silence {
+        name: "known".parse().unwrap(),
+        matcher: Matcher { entity: Some("node:n1-1".into()), ..Matcher::default() },
+        start: at(0),
+        length: Span::secs(7200),
+        every: None,
+        by: "ann".to_owned(),
+        why: "a planned repair".to_owned(),
+    }];
+    let all = [
+        finding(1, "node:n1-1", Urgency::Page),
+        finding(2, "node:n2-1", Urgency::Ticket),
+        nodes_out(&["n1-1", "n2-1"], 1),
+    ];
+    w.see(at(600), &all[..2]);
+    acknowledge(&mut w, "node:n2-1", at(610));
+    w.see(at(660), &all);
+    assert_eq!(w.open.len(), 3, "{:#?}", w.open);
+    assert_eq!(w.open["objective:nodes:site"].urgency, Urgency::Page);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::ledger::{Ledger, Series};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
-use muster_model::slo::{Cause, NodeServiceFacts, Sli};
+use muster_model::slo::{Cause, NodeServiceFacts, Scope, Sli};
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -86,6 +86,18 @@ impl Fleet {
             Some(alike) => alike.iter().for_each(|(s, n)| of(s, *n, ledger)),
             None => self.nodes.values().for_each(|s| of(s, 1, ledger)),
         }
+    }
+
+    /// Nodes of a scope that are out of service, whatever the cause, and how many count there.
+    #[must_use]
+    pub fn out_of_service(&self, scope: &Scope) -> (Vec<NodeName>, u64) {
+        let mut all = 0;
+        let mut out = Vec::new();
+        for (name, s) in self.nodes.iter().filter(|(_, s)| scope.admits(None, Some(&s.pool))) {
+            all += 1;
+            out.extend(s.out.map(|_| name.clone()));
+        }
+        (out, all)
     }
 
     /// Counted until then.

@@ -3,6 +3,7 @@
 
 use muster_model::alert::{Alert, Condition, Topic, Urgency};
 use muster_model::entity::Entity;
+use muster_model::names::NodeName;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,16 @@ const STEPS: usize = 64;
 
 /// What a thing is part of, nearest first. Only direct ones have to be told.
 pub type ParentsOf<'a> = dyn Fn(&Entity) -> Vec<Entity> + 'a;
+
+/// Has somebody been paged about a group?
+pub(crate) type Paged<'a> = dyn Fn(&Group<'_>) -> bool + 'a;
+
+/// Is what is so about an objective part of this alert about hardware?
+#[must_use]
+pub fn is_part(c: &Condition, a: &Alert) -> bool {
+    let named = || a.objectives.contains(&c.kind) || a.members.contains(&c.entity);
+    c.topic == Topic::Objective && c.by_hardware && a.topic.is_physical() && a.is_open() && named()
+}
 
 /// Conditions with one cause.
 #[derive(Debug)]
@@ -25,6 +36,8 @@ pub(crate) struct Group<'a> {
     pub(crate) above: Vec<Entity>,
     /// All of them, in the order of their keys.
     pub(crate) all: Vec<&'a Condition>,
+    /// Objectives that burn because of its nodes, where pages explain it: named, and no page.
+    pub(crate) burns: Vec<&'a Condition>,
 }
 
 /// All groups, and into which group went what would have been one by itself.
@@ -35,13 +48,13 @@ pub(crate) struct Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// Objectives that burn because of hardware are part of the page about it, as long as there is
-    /// one such page only: of several nobody knows which it was.
+    /// Objectives that burn because of hardware are part of the page about it. Where no nodes are
+    /// known, as long as there is one such page only: of several nobody knows which it was.
     fn take_in_what_hardware_burns(&mut self, open: &BTreeMap<String, Alert>) {
-        let burning = self.groups.values().filter(|g| g.lead.by_hardware);
+        let burning = self.groups.values().filter(|g| g.lead.by_hardware && g.lead.nodes.is_none());
         let moves: Vec<(String, String)> = burning
             .filter_map(|g| {
-                let into = self.page_about_hardware(&g.lead.kind, open)?;
+                let into = self.page_about_hardware(g.lead, open)?;
                 (g.lead.since >= into.lead.since).then(|| (g.key.clone(), into.key.clone()))
             })
             .collect();
@@ -57,25 +70,68 @@ impl Groups<'_> {
 }
 
 impl<'a> Groups<'a> {
+    /// An objective that counts nodes is part of all pages about those that are out of service, and
+    /// pages nobody anew. One that has paged by itself goes on by itself.
+    fn take_in_what_paged_nodes_burn(&mut self, open: &BTreeMap<String, Alert>, paged: &Paged<'_>) {
+        let alone = |g: &Group<'_>| open.get(&g.key).is_some_and(|a| a.is_open() && a.paged);
+        let burning = self.groups.values().filter(|g| g.lead.by_hardware && !alone(g));
+        let moves: Vec<(String, Vec<String>)> = burning
+            .filter_map(|g| Some((g.key.clone(), self.pages_that_explain(g.lead, open, paged)?)))
+            .collect();
+        for (key, pages) in moves {
+            let Some(g) = self.groups.remove(&key) else { continue };
+            for page in &pages {
+                if let Some(to) = self.groups.get_mut(page) {
+                    to.burns.push(g.lead);
+                }
+            }
+            self.merged.extend(pages.into_iter().next().map(|first| (key, first)));
+        }
+    }
+
+    /// The pages about nodes that are out of service, or were while it burnt, if the nodes that nobody
+    /// was paged about would not burn an objective too fast by themselves.
+    fn pages_that_explain(
+        &self,
+        c: &Condition,
+        open: &BTreeMap<String, Alert>,
+        paged: &Paged<'_>,
+    ) -> Option<Vec<String>> {
+        let out: BTreeSet<&NodeName> = c.nodes.as_ref()?.iter().collect();
+        let mut left = out.clone();
+        let mut pages = Vec::new();
+        for g in self.groups.values().filter(|g| g.is_about_hardware()) {
+            let broken = g.all.iter().filter(|one| one.job.is_none());
+            let nodes: Vec<&NodeName> =
+                broken.filter_map(|one| one.entity.node()).filter(|n| out.contains(n)).collect();
+            let before = || open.get(&g.key).is_some_and(|a| is_part(c, a));
+            if (nodes.is_empty() && !before()) || !paged(g) {
+                continue;
+            }
+            for n in nodes {
+                left.remove(n);
+            }
+            pages.push(g.key.clone());
+        }
+        let explained = !pages.is_empty() && left.len() as u64 <= c.nodes_allowed;
+        explained.then_some(pages)
+    }
+
     /// The one page about hardware that an objective may burn because of. Where no condition pages
     /// now, a remediation may be under way: then it is the alert that is still a page, or the one
     /// that the objective paged with before.
     fn page_about_hardware(
         &self,
-        objective: &str,
+        objective: &Condition,
         open: &BTreeMap<String, Alert>,
     ) -> Option<&Group<'a>> {
         let alert = |g: &Group<'_>| open.get(&g.key).filter(|a| a.is_open());
         let pages = |g: &Group<'_>| urgency(&g.all) == Urgency::Page;
         let still = |g: &Group<'_>| alert(g).is_some_and(|a| a.urgency == Urgency::Page);
-        let before =
-            |g: &Group<'_>| alert(g).is_some_and(|a| a.objectives.iter().any(|o| o == objective));
+        let before = |g: &Group<'_>| alert(g).is_some_and(|a| is_part(objective, a));
         let ranks: [&dyn Fn(&Group<'_>) -> bool; 3] = [&pages, &still, &before];
         for fits in ranks {
-            let mut all = self
-                .groups
-                .values()
-                .filter(|g| g.lead.topic.is_physical() && g.lead.job.is_none() && fits(g));
+            let mut all = self.groups.values().filter(|g| g.is_about_hardware() && fits(g));
             if let Some(one) = all.next() {
                 return Some(one).filter(|_| all.next().is_none());
             }
@@ -157,7 +213,12 @@ impl<'a> Group<'a> {
             _ => lead.entity.clone(),
         };
         let above = ancestors(&cause, above);
-        Some(Group { key, lead, cause, above, all })
+        Some(Group { key, lead, cause, above, all, burns: Vec::new() })
+    }
+
+    /// Is it about something broken, and not what a job did to itself?
+    fn is_about_hardware(&self) -> bool {
+        self.lead.topic.is_physical() && self.lead.job.is_none()
     }
 
     /// Does something in it explain what is wrong with the other?
@@ -177,11 +238,12 @@ impl<'a> Group<'a> {
 }
 
 /// Puts together what has one cause. The order in which conditions are told does not matter.
-/// `open` has the alerts that are known, by group.
+/// `open` has the alerts that are known, by group; `paged` knows whether somebody was paged about one.
 pub(crate) fn groups<'a>(
     conditions: &'a [Condition],
     above: &ParentsOf<'_>,
     open: &BTreeMap<String, Alert>,
+    paged: &Paged<'_>,
 ) -> Groups<'a> {
     // The same one told twice: the worse one counts.
     let mut all: BTreeMap<&str, &Condition> = BTreeMap::new();
@@ -228,6 +290,7 @@ pub(crate) fn groups<'a>(
             }
         }
     }
+    out.take_in_what_paged_nodes_burn(open, paged);
     out.take_in_what_hardware_burns(open);
     // Where something has a group of its own, it did not go into another.
     let groups = &out.groups;

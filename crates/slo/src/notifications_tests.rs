@@ -39,6 +39,7 @@ fn alert(id: &str, urgency: Urgency, loud: Time) -> Alert {
         runbook: String::new(),
         link: String::new(),
         members: vec![],
+        paged: false,
         objectives: vec![],
         count: 1,
         jobs: 0,

@@ -115,6 +115,12 @@ impl SliCounter {
         nodes.into_iter().for_each(|n| self.fleet.set(n));
     }
 
+    /// All nodes, as they count.
+    #[must_use]
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
     /// What is counted.
     #[must_use]
     pub fn watched(&self) -> &[Series] {

@@ -239,6 +239,7 @@ mod tests {
             runbook: "/runbooks/leaf-loss".to_owned(),
             link: "/incidents/9".to_owned(),
             members: (0..12).map(|n| format!("node:n{n}").parse().unwrap()).collect(),
+            paged: false,
             objectives: vec![],
             count: 13,
             jobs: 0,

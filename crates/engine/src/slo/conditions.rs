@@ -75,7 +75,12 @@ impl Engine {
         out.extend(outside.map(|o| o.condition.clone()));
         let certificates = s.slo.certificates.iter();
         out.extend(certificates.filter_map(|(e, ends)| conditions::certificate(e, *ends, now)));
-        out.extend(self.watch.burning.iter().cloned());
+        let of = |c: &Condition| s.slo.in_force().iter().find(|o| o.name.as_str() == c.kind);
+        // Nodes come and go between two evaluations.
+        let burning = self.watch.burning.iter();
+        out.extend(
+            burning.filter_map(|c| Some(conditions::with_nodes(c, of(c)?, s.slo.book.fleet()))),
+        );
         out
     }
 

@@ -360,6 +360,7 @@ mod tests {
             runbook: String::new(),
             link: link.into(),
             members: Vec::new(),
+            paged: false,
             objectives: Vec::new(),
             count: 1,
             jobs: 0,

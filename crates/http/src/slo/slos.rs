@@ -139,7 +139,9 @@ fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
     // What burns because of hardware may be part of the page about that.
     let burns = conditions::objective(o, st, site.at);
     let part = |a: &&Alert| burns.as_ref().is_some_and(|c| is_part(c, a)) && sees_alert(caller, a);
-    let open = site.slo.open().find(own).or_else(|| site.slo.open().find(part));
+    // Of several the most urgent, then the newest.
+    let pages = || site.slo.open().filter(part).max_by_key(|a| (a.urgency, a.raised_at));
+    let open = site.slo.open().find(own).or_else(pages);
     Slo {
         id: o.name.to_string(),
         kind: Kind::Slo,
