@@ -115,7 +115,7 @@ fn faults_seen(times: u32) -> Result<Vec<f64>> {
     let mut seen = Vec::new();
     for n in 0..times {
         std::thread::sleep(Duration::from_millis(37));
-        // Many processes on one GPU are told as one; so each GPU has a few.
+        // Many processes on one GPU are reported as one; so each GPU has a few.
         let (bus, pid) = (0x10 + n / 8, 1000 + n);
         let line =
             format!("4,{n},{n},-;NVRM: Xid (PCI:0000:{bus:02x}:00): 43, pid={pid}, name=x\n");

@@ -73,16 +73,16 @@ pub(crate) fn lines_per_second() -> f64 {
     let context = Context { driver_major: Some(580), sku: "h200-sxm".into(), pool: "train".into() };
     let mut reader = Reader::new(Arc::new(Catalogue::builtin().clone()), context);
     let start = Instant::now();
-    let mut told = 0;
+    let mut reported = 0;
     for n in 0..LINES {
         // A thousand lines each second, looked at as often.
         let now = Time(i64::try_from(n).unwrap_or(i64::MAX));
         reader.line(now, black_box(&lines[n % DIFFERENT]));
         if n % 1_000 == 999 {
-            told += reader.take(now).len();
+            reported += reader.take(now).len();
         }
     }
     let took = start.elapsed().as_secs_f64();
-    black_box(told);
+    black_box(reported);
     LINES as f64 / took
 }

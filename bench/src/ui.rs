@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<Report> {
     let mut fleet = start_fleet(options, &site, nodes)?;
     wait_connected(&site, &mut fleet, nodes, Duration::from_secs(900))?;
     occupy(&site, nodes)?;
-    // Work has begun everywhere, and every node has told of itself once.
+    // Work has begun everywhere, and every node has reported about itself once.
     std::thread::sleep(Duration::from_secs(if options.quick { 15 } else { 30 }));
     let tab: Tab = ask(&site, "e2e/perf.mjs", &["--json".into()])?;
     ensure!(

@@ -80,7 +80,7 @@ fn stale(web: &Path) -> bool {
     }
 }
 
-/// Runs a command to its end; what it said is told when it fails.
+/// Runs a command to its end; what it said is reported when it fails.
 fn run(command: &mut Command, out: &Path) -> Result<(), Box<dyn Error>> {
     let what = format!("{:?}", command.get_args().collect::<Vec<_>>());
     let log = out.with_extension("log");

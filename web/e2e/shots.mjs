@@ -15,7 +15,7 @@ if (!only) await new Promise((r) => setTimeout(r, SETTLES_MS));
 
 const jobs = (await call('GET', '/v1/jobs?limit=500')).items;
 const size = (j) => j.groups.reduce((n, g) => n + g.nodes * g.gpus, 0);
-// The smallest gang of several nodes: its ranks can be told apart on a picture.
+// The smallest gang of several nodes: its ranks can be distinguished on a picture.
 const gangs = jobs.filter((j) => j.state === 'running' && size(j) >= 16).sort((a, b) => size(a) - size(b));
 // One with many ranks, for the heat map.
 const large = gangs.find((j) => size(j) >= 64) ?? gangs[0];

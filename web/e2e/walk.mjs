@@ -132,10 +132,10 @@ await check('its job goes on elsewhere, and the page says why it moved', async (
 await check('the debug page shows ranks side by side, and keeps a chosen one in its address', async () => {
   await until('steps and metrics of every rank', async () => {
     const t = await call('GET', `/v1/jobs/${id}/telemetry?fields=util`);
-    const told = (line) => line.some((v) => v !== null);
-    // The first rank of a simulated node tells for all of them.
-    const steps = t.lines.filter((l) => told(l.step_ms)).length;
-    return steps >= 3 && t.lines.every((l) => l.gpus.some((g) => told(g.metrics[0])));
+    const reported = (line) => line.some((v) => v !== null);
+    // The first rank of a simulated node reports for all of them.
+    const steps = t.lines.filter((l) => reported(l.step_ms)).length;
+    return steps >= 3 && t.lines.every((l) => l.gpus.some((g) => reported(g.metrics[0])));
   });
   await p.goto(`${base}/jobs/${id}`);
   await p.getByRole('link', { name: 'Debug' }).click();

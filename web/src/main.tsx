@@ -7,7 +7,7 @@ import { FleetContext } from './live/context';
 import { Fleet } from './live/fleet';
 import { Login } from './pages/login';
 import { router } from './router';
-import { Telling } from './ui/act';
+import { Announcements } from './ui/act';
 import { Asking } from './ui/ask';
 import { wear } from './ui/brand';
 import './ui/theme';
@@ -21,7 +21,7 @@ function Inside() {
       new QueryClient({
         defaultOptions: {
           queries: {
-            // What changes is told by the stream; nothing is read again by the clock.
+            // What changes is reported by the stream; nothing is read again by the clock.
             staleTime: Number.POSITIVE_INFINITY,
             refetchOnWindowFocus: false,
             // A site may be reached where the browser thinks that it is offline; where not, that is said.
@@ -39,11 +39,11 @@ function Inside() {
   return (
     <QueryClientProvider client={queries}>
       <FleetContext.Provider value={fleet}>
-        <Telling>
+        <Announcements>
           <Asking>
             <RouterProvider router={router} />
           </Asking>
-        </Telling>
+        </Announcements>
       </FleetContext.Provider>
     </QueryClientProvider>
   );

@@ -16,7 +16,7 @@ export const whoami = () =>
 export const health = () =>
   queryOptions({ queryKey: ['health', 'summary'], queryFn: async () => must(await api.GET('/v1/health')) });
 
-/** What is wrong, one entry for each cause. `hidden`: how often it is read while no stream tells of changes. */
+/** What is wrong, one entry for each cause. `hidden`: how often it is read while no stream reports changes. */
 export const causes = (hidden: number | false = false) =>
   queryOptions({
     queryKey: ['causes'],
@@ -43,7 +43,7 @@ export const telemetry = (name: string) =>
   queryOptions({
     queryKey: ['telemetry', name],
     queryFn: async () => must(await api.GET('/v1/nodes/{name}/telemetry', { params: { path: { name } } })),
-    // One node's rows come every ten seconds; nothing in the log tells of them.
+    // One node's rows come every ten seconds; nothing in the log shows them.
     refetchInterval: 10_000,
   });
 
@@ -176,7 +176,7 @@ export const jobTelemetry = (id: string, asked: AskedRanks) =>
         }),
       ),
     placeholderData: keepPreviousData,
-    // Rows come every ten seconds; nothing in the log tells of them.
+    // Rows come every ten seconds; nothing in the log shows them.
     refetchInterval: 10_000,
   });
 
@@ -277,7 +277,7 @@ export const fleetReport = (days: number) =>
       return must(await api.GET('/v1/reports/fleet', { params: { query } }));
     },
     placeholderData: keepPreviousData,
-    // An hour's row grows slowly; the log tells of too much to follow it.
+    // An hour's row grows slowly; the log shows too much to follow it.
     refetchInterval: 300_000,
   });
 

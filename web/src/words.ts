@@ -81,7 +81,7 @@ export function startLead(range: boolean, reserved: boolean): string {
   return range ? `${verb} between ` : `${verb} at the latest `;
 }
 
-/** What a reserved start rests on. A job does not tell whether somebody is being stopped for it. */
+/** What a reserved start rests on. A job does not say whether somebody is being stopped for it. */
 export const BASIS_TEXT: Record<Schemas['Basis'], string> = {
   limits: 'by the time limits of what runs there',
   preemption: 'capacity is being freed for it',

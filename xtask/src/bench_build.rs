@@ -164,7 +164,7 @@ struct Section {
 }
 
 impl Unit {
-    /// Seconds in which code was made; none when cargo did not tell.
+    /// Seconds in which code was made; none when cargo did not report.
     fn codegen(&self) -> Option<f64> {
         if let Some(sections) = &self.sections {
             let parts = sections.iter().filter(|(name, _)| name.eq_ignore_ascii_case("codegen"));

@@ -177,7 +177,7 @@ impl Daemon {
         Daemon::start(name, command, log)
     }
 
-    /// Starts it, tells it `words` on its input, and keeps that open: it closes with us.
+    /// Starts it, writes `words` to its input, and keeps that open: it closes with us.
     pub fn spawn_with_input(
         name: &str,
         mut command: Command,
@@ -187,8 +187,8 @@ impl Daemon {
         command.stdin(Stdio::piped());
         let mut daemon = Daemon::start(name, command, log)?;
         if let Some(input) = &mut daemon.child.stdin {
-            let told = input.write_all(words.as_bytes()).and_then(|()| input.flush());
-            if let Err(error) = told {
+            let written = input.write_all(words.as_bytes()).and_then(|()| input.flush());
+            if let Err(error) = written {
                 daemon.must_be_running()?;
                 return Err(error).with_context(|| format!("cannot speak to {name}"));
             }
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_hears_what_it_is_told_and_its_input_stays_open() {
+    fn a_daemon_gets_what_is_sent_and_its_input_stays_open() {
         let dir = TempDir::new("proc-test").unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "read word; echo heard $word; read more || echo closed"]);

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_tests_told_stands_before_the_steps() {
+    fn what_the_tests_reported_stands_before_the_steps() {
         let case = junit::Case { program: "p".into(), name: "t".into(), seconds: 61.25 };
         let run = Run {
             steps: vec![("build", Duration::from_millis(312_440))],

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_stands_still_is_stopped_and_told_why() {
+    fn a_command_that_stands_still_is_stopped_and_the_reason_is_reported() {
         let mut command = Command::new("sleep");
         let error = watched(command.arg("1000"), Duration::from_millis(200), None).unwrap_err();
         let error = error.to_string();

@@ -1,4 +1,4 @@
-//! A small client of the agent link: joins once, then connects and hangs up as it is told.
+//! A small client of the agent link: joins once, then connects and hangs up as it is asked to.
 
 use anyhow::{Context, Result, bail};
 use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_SERVER};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 
-/// What a node's connection tells the world.
+/// What a node's connection reports to the world.
 #[derive(Debug)]
 pub(crate) enum ConnectionEvent {
     /// Welcomed.
@@ -25,13 +25,13 @@ pub(crate) enum ConnectionEvent {
     Said(Box<FromServer>),
 }
 
-/// What the world tells a node's connection.
+/// What the world sends to a node's connection.
 #[derive(Debug)]
 pub(crate) enum ConnectionCommand {
     /// Connect and say hello like this.
     Open(Box<Opening>),
     /// Send this.
-    Tell(Box<FromAgent>),
+    Send(Box<FromAgent>),
     /// Hang up.
     Close,
 }
@@ -179,12 +179,12 @@ impl Caller {
                 say = orders.recv() => match say {
                     None | Some(ConnectionCommand::Close) => return Ok(()),
                     Some(ConnectionCommand::Open(_)) => {}
-                    Some(ConnectionCommand::Tell(first)) => {
+                    Some(ConnectionCommand::Send(first)) => {
                         writer.send(&*first).await?;
                         // What has come meanwhile goes along, in the same packet.
                         while let Ok(more) = orders.try_recv() {
                             match more {
-                                ConnectionCommand::Tell(m) => writer.send(&*m).await?,
+                                ConnectionCommand::Send(m) => writer.send(&*m).await?,
                                 ConnectionCommand::Open(_) => {}
                                 ConnectionCommand::Close => {
                                     writer.flush().await?;

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, mpsc};
 struct LightNode {
     say: mpsc::UnboundedSender<ConnectionCommand>,
     up: bool,
-    columns_told: bool,
+    columns_reported: bool,
 }
 
 const PERIOD: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub(crate) async fn live(settings: Settings) -> Result<()> {
         };
         tokio::spawn(caller.run(orders));
         let _ = say.send(open());
-        nodes.push(LightNode { say, up: false, columns_told: false });
+        nodes.push(LightNode { say, up: false, columns_reported: false });
     }
     let count = nodes.len();
     let began = Instant::now();
@@ -112,7 +112,7 @@ fn take(nodes: &mut [LightNode], i: usize, what: ConnectionEvent, up: usize) -> 
     match what {
         ConnectionEvent::Up => {
             nodes[i].up = true;
-            nodes[i].columns_told = false;
+            nodes[i].columns_reported = false;
             up + 1
         }
         ConnectionEvent::Down => {
@@ -135,7 +135,7 @@ fn take(nodes: &mut [LightNode], i: usize, what: ConnectionEvent, up: usize) -> 
 
 fn send(node: &LightNode, message: FromAgent) {
     if node.up {
-        let _ = node.say.send(ConnectionCommand::Tell(Box::new(message)));
+        let _ = node.say.send(ConnectionCommand::Send(Box::new(message)));
     }
 }
 
@@ -153,7 +153,7 @@ fn signal(node: &LightNode, rng: &mut Rng) {
 }
 
 fn row(node: &mut LightNode, rng: &mut Rng) -> Telemetry {
-    let columns = if std::mem::replace(&mut node.columns_told, true) {
+    let columns = if std::mem::replace(&mut node.columns_reported, true) {
         Vec::new()
     } else {
         COLUMNS.map(String::from).to_vec()

@@ -1,4 +1,4 @@
-//! What the generator is told, as one line of JSON on its input.
+//! What the generator is given, as one line of JSON on its input.
 
 use serde::Deserialize;
 use std::path::PathBuf;

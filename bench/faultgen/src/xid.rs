@@ -123,7 +123,7 @@ pub(crate) const OOM: Line = (
     "Memory cgroup out of memory: Killed process 4711 (python3)",
 );
 
-/// The line as a node tells it.
+/// The line as a node reports it.
 pub(crate) fn fault_line(
     line: Line,
     at: Time,

@@ -86,7 +86,7 @@ pub(super) fn is_noise(found: &str) -> bool {
     )
 }
 
-/// Told by a line of the kernel's log, so that no row has to come first.
+/// Reported by a line of the kernel's log, so that no row has to come first.
 pub(super) fn by_line(kind: &str) -> bool {
     matches!(
         kind,

@@ -72,7 +72,7 @@ impl Api {
     }
 }
 
-/// Tells the site where the nodes stand.
+/// Reports to the site where the nodes stand.
 pub(super) async fn set_topology(api: &mut Api, places: &[NodeLocation]) -> Result<()> {
     let nodes: serde_json::Map<String, Value> = places
         .iter()
@@ -117,7 +117,7 @@ pub(super) async fn open_limits(api: &mut Api) -> Result<()> {
     Ok(())
 }
 
-/// A job that pretends; `n` tells jobs apart.
+/// A job that pretends; `n` distinguishes jobs.
 pub(super) async fn submit(api: &mut Api, n: u64, nodes: u32, run_s: u64) -> Result<u64> {
     // Small gangs have one rank for each GPU, large ones one for each node.
     let ranks = if nodes <= 3 { 8 } else { 1 };

@@ -200,7 +200,7 @@ fn live(
         operator.fill(plan.nodes).await?;
         let length = (plan.calm_s + plan.busy_s + plan.tail_s) / plan.speed;
         let until = Instant::now() + Duration::from_secs_f64(length * 3.0 + 60.0);
-        let mut told = 0;
+        let mut shown = 0;
         while !fleet.output().contains("the run is over") {
             if let Err(error) = fleet.must_be_running() {
                 // It may have ended well between two looks.
@@ -216,10 +216,10 @@ fn live(
             );
             operator.turn().await?;
             let output = fleet.output();
-            for line in output.lines().skip(told) {
+            for line in output.lines().skip(shown) {
                 eprintln!("  {line}");
             }
-            told = output.lines().count();
+            shown = output.lines().count();
             tokio::time::sleep(Duration::from_millis(400)).await;
         }
         // What is under way comes to its end.

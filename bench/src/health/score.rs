@@ -157,7 +157,7 @@ fn same_thing(t: &Truth, f: &ReportedFinding, placed: &EventDigest) -> bool {
     port && gpu
 }
 
-/// Only the whole group is the answer to the loss of a group; a part of it is told on the way.
+/// Only the whole group is the answer to the loss of a group; a part of it is reported on the way.
 fn names_group(t: &Truth, f: &ReportedFinding) -> bool {
     let Some((word, name)) = &t.group else { return true };
     f.group().is_some_and(|(w, path)| w == word && path.last() == Some(&name.as_str()))
@@ -261,13 +261,13 @@ fn truth_near(life: &GroundTruth, f: &ReportedFinding, story: &EventDigest) -> (
 
 /// Nodes that left service for something that was no fault of theirs.
 fn drained(life: &GroundTruth, story: &EventDigest, s: &mut Score) {
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (node, at, why) in &story.left {
         let unhealthy = life
             .truths
             .iter()
             .any(|t| t.fault && within(t, *at) && t.nodes.iter().any(|n| n == node));
-        if unhealthy || !told.insert((node, at)) {
+        if unhealthy || !reported.insert((node, at)) {
             continue;
         }
         s.healthy_drained += 1;
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn right_wrong_and_missed_are_told_apart() {
+    fn right_wrong_and_missed_are_distinguished() {
         let s = judged(
             vec![
                 truth(1, "thermal", true, "n1"),

@@ -199,7 +199,7 @@ async fn follow(who: &Target, scrap: &mut [u8], counts: &Counts) -> Result<()> {
     }
 }
 
-/// Where the log ends now, as this caller is told.
+/// Where the log ends now, as this caller sees it.
 async fn end_of_log(who: &Target) -> Result<String> {
     let mut client = Client::new(who.clone());
     let answer = client.open(&Method::GET, "/v1/whoami", Bytes::new()).await?;

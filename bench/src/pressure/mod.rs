@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_load_is_told_beside_what_came_before_it() {
+    fn the_load_is_reported_beside_what_came_before_it() {
         let nothing = || ClientCounts::of(&Crowd::default(), &Attack::default());
         let (crowd, attack) = (Crowd::default(), Attack::default());
         let standing = crowd.idle.register_open();

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_together_is_told_together() {
+    fn what_is_late_together_is_reported_together() {
         let mut answers = Answers::default();
         for (due, took) in [(3000, 150.0), (1000, 120.0), (1100, 101.0), (1050, 5.0)] {
             answers.add(Duration::from_millis(due), Ok(took));

@@ -216,7 +216,7 @@ fn since(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64()
 }
 
-/// The job and the time of a line of the log that tells of a placement, by either loop.
+/// The job and the time of a line of the log that reports a placement, by either loop.
 fn placement(line: &str) -> Option<(String, Timestamp)> {
     if !line.contains("sched: Allocate JobId=") && !line.contains("_start_job: Started JobId=") {
         return None;

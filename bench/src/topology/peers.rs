@@ -123,8 +123,8 @@ impl Placer for BestFit {
     }
 }
 
-/// The rule of Slurm's topology/tree, as its guide tells it: the lowest switch that satisfies the
-/// request, the tightest of those; below it, leaves with the most free hosts first.
+/// The rule of Slurm's topology/tree, as its guide describes it: the lowest switch that satisfies
+/// the request, the tightest of those; below it, leaves with the most free hosts first.
 pub(crate) struct Tree {
     counts: Counts,
 }

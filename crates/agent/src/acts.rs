@@ -1,5 +1,5 @@
 //! Acts that the server asks of this machine: each is done to its end once, however often it is asked
-//! for and whoever restarts meanwhile, and what came of it is told until the server has it.
+//! for and whoever restarts meanwhile, and what came of it is reported until the server has it.
 
 use crate::run_dir::RunDir;
 use muster_link::messages::FromAgent;
@@ -31,7 +31,7 @@ struct Entry {
     #[serde(skip)]
     cut_short: bool,
     #[serde(skip)]
-    told: bool,
+    reported: bool,
 }
 
 /// What is known of acts.
@@ -68,7 +68,7 @@ impl Acts {
     /// a restart that has not happened and can be asked for again without harm.
     pub(crate) fn begin(&mut self, id: u64, act: &Act, boot: &str) -> bool {
         if let Some(known) = self.known.get_mut(&id) {
-            known.told = false;
+            known.reported = false;
             if known.end.is_none() && std::mem::take(&mut known.cut_short) {
                 known.tries = known.tries.saturating_add(1);
                 self.save();
@@ -92,7 +92,7 @@ impl Acts {
             tries: 1,
             end: already,
             cut_short: false,
-            told: false,
+            reported: false,
         };
         self.known.insert(id, entry);
         self.save();
@@ -106,7 +106,7 @@ impl Acts {
             Ok(message) => (true, message),
             Err(message) => (false, message),
         });
-        entry.told = false;
+        entry.reported = false;
         self.save();
     }
 
@@ -126,24 +126,24 @@ impl Acts {
         }
     }
 
-    /// A new connection: everything is told again.
+    /// A new connection: everything is reported again.
     pub(crate) fn rewind(&mut self) {
-        self.known.values_mut().for_each(|e| e.told = false);
+        self.known.values_mut().for_each(|e| e.reported = false);
     }
 
-    /// What there is to tell.
+    /// What there is to report.
     pub(crate) fn turn(&mut self, out: &mut Vec<FromAgent>) {
-        for (id, e) in self.known.iter_mut().filter(|(_, e)| !e.told) {
+        for (id, e) in self.known.iter_mut().filter(|(_, e)| !e.reported) {
             if let Some((ok, message)) = &e.end {
-                e.told = true;
+                e.reported = true;
                 out.push(FromAgent::Acted { id: *id, ok: *ok, message: message.clone() });
             }
         }
     }
 
-    /// Whether something waits to be told.
+    /// Whether something waits to be reported.
     pub(crate) fn waits(&self) -> bool {
-        self.known.values().any(|e| e.end.is_some() && !e.told)
+        self.known.values().any(|e| e.end.is_some() && !e.reported)
     }
 
     fn save(&self) {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_act_is_done_once_and_told_until_it_is_over() {
+    fn an_act_is_done_once_and_reported_until_it_is_over() {
         let dir = tempfile::tempdir().unwrap();
         let path = Some(dir.path().to_path_buf());
         let mut acts = Acts::open(path.clone(), "a");
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(take_acted(&mut acts), [(7, true)]);
         assert!(take_acted(&mut acts).is_empty() && !acts.waits());
         assert!(!acts.begin(7, &reset(), "a"), "it was done");
-        assert_eq!(take_acted(&mut acts), [(7, true)], "whoever asks again is told again");
+        assert_eq!(take_acted(&mut acts), [(7, true)], "whoever asks again gets it again");
         acts.rewind();
         assert_eq!(take_acted(&mut acts), [(7, true)]);
         // Another process knows it too.

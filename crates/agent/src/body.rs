@@ -30,23 +30,23 @@ pub(crate) struct Body {
     renewed: Option<BootTime>,
     watcher: Watcher,
     idle: Arc<Notify>,
-    /// Notified when the devices have something to tell.
+    /// Notified when the devices have something to report.
     news: Arc<Notify>,
     faults: UnconfirmedFaults,
     acts: Acts,
 }
 
-/// Faults that were told and may not have arrived.
+/// Faults that were reported and may not have arrived.
 #[derive(Default)]
 struct UnconfirmedFaults {
     faults: Vec<ObservedFault>,
-    /// How many of them were told before the last heartbeat.
+    /// How many of them were reported before the last heartbeat.
     before_beat: usize,
     again: bool,
 }
 
 /// Faults kept until the server answered; the newest count.
-const TOLD_MAX: usize = 256;
+const REPORTED_MAX: usize = 256;
 
 impl Body {
     pub(crate) fn new(
@@ -75,7 +75,7 @@ impl Body {
         Ok(body)
     }
 
-    /// Notified when the devices have something to tell.
+    /// Notified when the devices have something to report.
     pub(crate) fn news(&self) -> Arc<Notify> {
         self.news.clone()
     }
@@ -106,14 +106,14 @@ impl Body {
 
     fn report_faults(&mut self, out: &mut Vec<FromAgent>) {
         let new = self.devices.take_faults();
-        let told = &mut self.faults;
+        let reported = &mut self.faults;
         let mut faults =
-            if std::mem::take(&mut told.again) { told.faults.clone() } else { Vec::new() };
+            if std::mem::take(&mut reported.again) { reported.faults.clone() } else { Vec::new() };
         faults.extend(new.iter().cloned());
-        told.faults.extend(new);
-        let over = told.faults.len().saturating_sub(TOLD_MAX);
-        told.faults.drain(..over);
-        told.before_beat = told.before_beat.saturating_sub(over);
+        reported.faults.extend(new);
+        let over = reported.faults.len().saturating_sub(REPORTED_MAX);
+        reported.faults.drain(..over);
+        reported.before_beat = reported.before_beat.saturating_sub(over);
         if !faults.is_empty() {
             out.push(FromAgent::Faults { faults });
         }
@@ -235,8 +235,8 @@ impl Body {
         }
     }
 
-    /// Looks at everything; says what is to be told, in order. Output comes first, through
-    /// [`Body::logs`]. Without a connection nothing is told, but everything goes on.
+    /// Looks at everything; says what is to be reported, in order. Output comes first, through
+    /// [`Body::logs`]. Without a connection nothing is reported, but everything goes on.
     pub(crate) fn turn(&mut self, now: Instant, connected: bool) -> Vec<FromAgent> {
         let mut out = Vec::new();
         self.devices.turn(now, connected, &mut out);
@@ -331,14 +331,14 @@ impl Body {
         due.into_iter().flatten().min()
     }
 
-    /// The last seconds in numbers; names of columns only with `columns`. A simulated node tells
+    /// The last seconds in numbers; names of columns only with `columns`. A simulated node reports
     /// them by its own clock, and nothing while its agent is made to hang.
     pub(crate) fn telemetry(&mut self, now: Instant, columns: bool) -> Option<Telemetry> {
-        let mut told = self.devices.telemetry(now)?;
+        let mut reported = self.devices.telemetry(now)?;
         if !columns {
-            told.columns.clear();
+            reported.columns.clear();
         }
-        Some(told)
+        Some(reported)
     }
 
     /// Has a fault, if this node can: what it did in words, or why not; how long the node is

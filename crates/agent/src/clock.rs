@@ -1,4 +1,4 @@
-//! The wall clock, by which everything is told to the server.
+//! The wall clock, by which everything is reported to the server.
 
 use muster_model::units::Time;
 use std::time::SystemTime;

@@ -62,7 +62,7 @@ pub(crate) trait Devices: Send + Sync {
     /// The boot that the node is in.
     fn boot(&self) -> String;
 
-    /// Notified when there is something to tell.
+    /// Notified when there is something to report.
     fn news(&self) -> Arc<Notify>;
 
     /// What ranks on them are run with.
@@ -101,10 +101,10 @@ pub(crate) trait Devices: Send + Sync {
     /// Takes an attempt in.
     fn start(&mut self, key: AttemptKey, detail: &RunDetail, now: Instant) -> Start;
 
-    /// Goes on with tests and simulated work, and says what is to be told.
+    /// Goes on with tests and simulated work, and says what is to be reported.
     fn turn(&mut self, now: Instant, connected: bool, out: &mut Vec<FromAgent>);
 
-    /// A new connection: what may not have arrived is told again.
+    /// A new connection: what may not have arrived is reported again.
     fn rewind(&mut self);
 
     /// How long the node is not there yet, that was down when its last process ended.

@@ -43,7 +43,7 @@ pub trait FaultSource: Send + Sync {
 pub trait TelemetrySource: Send + Sync {
     /// Names of the figures; those of `muster_simnode::COLUMNS` mean the same here.
     fn columns(&self) -> Vec<String>;
-    /// One row for each GPU in index order. What a device does not tell is none.
+    /// One row for each GPU in index order. What a device does not report is none.
     fn rows(&self) -> Vec<Vec<Option<f32>>>;
     /// Figures of the host by name, beside those that every agent reads by itself.
     fn host(&self) -> BTreeMap<String, f64> {

@@ -185,7 +185,7 @@ impl SharedStore {
         inner.1 |= earlier;
     }
 
-    /// Writes the file when an identity is new, or when told to.
+    /// Writes the file when an identity is new, or when asked to.
     pub(crate) fn flush(&self, always: bool) {
         let text = {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

@@ -46,7 +46,7 @@ impl BootTime {
     }
 }
 
-/// What a supervisor is told of the lease of its ranks.
+/// What a supervisor knows of the lease of its ranks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct LeaseOrder {
     /// Ranks go on for so long after the last renewal.

@@ -40,8 +40,8 @@ pub(crate) struct Tail {
     /// There is no hole between the next byte and this position in the file.
     solid: u64,
     dropped: u64,
-    /// So much was dropped when that was last told.
-    told: u64,
+    /// So much was dropped when that was last reported.
+    reported: u64,
     /// Up to which offset output was there at which moment, for what is not kept yet. No moment where
     /// nobody looked before.
     seen: VecDeque<(u64, Option<Instant>)>,
@@ -58,7 +58,7 @@ impl Tail {
             cap,
             solid: 0,
             dropped: 0,
-            told: 0,
+            reported: 0,
             seen: VecDeque::new(),
         }
     }
@@ -208,8 +208,8 @@ impl Tail {
         self.dropped = self.dropped.saturating_add(to.saturating_sub(self.next));
         self.next = to.max(self.next);
         // A rank can bring this about as often as it likes.
-        if self.dropped / 2 >= self.told.max(1) {
-            self.told = self.dropped;
+        if self.dropped / 2 >= self.reported.max(1) {
+            self.reported = self.dropped;
             tracing::warn!(file = %self.file.path().display(), dropped = self.dropped,
                 "output was written faster than it can be shipped, or has holes: the oldest was dropped");
         }

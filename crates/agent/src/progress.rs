@@ -32,11 +32,11 @@ const BUFFER: usize = 64 * 1024;
 const LINE_COST: usize = 64;
 /// Checkpoint reports that wait while there is no server; the oldest go first.
 const WAITING: usize = 32;
-/// Steps are told at most this often.
+/// Steps are reported at most this often.
 const PACE: Duration = Duration::from_secs(1);
-/// Checkpoint reports that are told in this time while the rank runs: each may be kept for ever.
-const TOLD: usize = 8;
-const TOLD_IN: Duration = Duration::from_secs(10);
+/// Checkpoint reports that are sent in this time while the rank runs: each may be kept for ever.
+const REPORTED: usize = 8;
+const REPORTED_IN: Duration = Duration::from_secs(10);
 /// Longest path of a checkpoint; a server takes none that is longer, nor one that is not plain text.
 const PATH: usize = 1024;
 
@@ -57,11 +57,11 @@ pub(crate) struct ProgressReader {
     /// The line is too long: pass over it up to its end.
     skipping: bool,
     step: Option<ProgressReport>,
-    step_told: Option<Instant>,
+    step_reported: Option<Instant>,
     checkpoints: VecDeque<ProgressReport>,
-    /// How many were told in the time that began then.
-    told: (Option<Instant>, usize),
-    /// The newest finished checkpoint that was told. A server that dies may not have written it
+    /// How many were reported in the time that began then.
+    reported: (Option<Instant>, usize),
+    /// The newest finished checkpoint that was reported. A server that dies may not have written it
     /// down, so the next one hears it again.
     done: Option<ProgressReport>,
     /// There is more in the file than one look may read.
@@ -121,7 +121,7 @@ fn parse(line: &[u8]) -> Option<ProgressReport> {
             })
         }
         Line::Step { step, t, stages, loss } => {
-            // A job with a thousand stages has lost its way; the first few tell enough.
+            // A job with a thousand stages has lost its way; the first few are enough.
             let stages = stages.into_iter().take(32).collect();
             Some(ProgressReport::Step { step, t, stages, loss })
         }
@@ -140,9 +140,9 @@ impl ProgressReader {
             partial: Vec::new(),
             skipping: false,
             step: None,
-            step_told: None,
+            step_reported: None,
             checkpoints: done.into_iter().collect(),
-            told: (None, 0),
+            reported: (None, 0),
             done: None,
             behind: false,
             garbled: 0,
@@ -156,19 +156,19 @@ impl ProgressReader {
         self.position - self.partial.len() as u64
     }
 
-    /// The newest finished checkpoint among what was read, told or not.
+    /// The newest finished checkpoint among what was read, reported or not.
     pub(crate) fn newest_done(&self) -> Option<ProgressReport> {
         self.checkpoints.iter().rev().find(|r| is_done(r)).or(self.done.as_ref()).cloned()
     }
 
-    /// A new connection: the newest finished checkpoint is told again.
+    /// A new connection: the newest finished checkpoint is reported again.
     pub(crate) fn rewind(&mut self) {
         if let Some(done) = self.done.take() {
             self.checkpoints.push_front(done);
         }
     }
 
-    /// Whether something is still to be told, or may still be in the file.
+    /// Whether something is still to be reported, or may still be in the file.
     pub(crate) fn owes(&self) -> bool {
         self.behind || !self.checkpoints.is_empty() || self.step.is_some() || self.garbled > 0
     }
@@ -338,14 +338,14 @@ impl ProgressReader {
         }
     }
 
-    /// What is to be told now. `last` tells everything, whatever the pace.
+    /// What is to be reported now. `last` reports everything, whatever the pace.
     pub(crate) fn take_reports(&mut self, now: Instant, last: bool) -> Vec<ProgressReport> {
-        let (since, told) = &mut self.told;
-        let fresh = since.is_none_or(|t| now.saturating_duration_since(t) >= TOLD_IN);
+        let (since, reported) = &mut self.reported;
+        let fresh = since.is_none_or(|t| now.saturating_duration_since(t) >= REPORTED_IN);
         if fresh {
-            (*since, *told) = (Some(now), 0);
+            (*since, *reported) = (Some(now), 0);
         }
-        let most = if last { usize::MAX } else { TOLD.saturating_sub(*told) };
+        let most = if last { usize::MAX } else { REPORTED.saturating_sub(*reported) };
         if self.checkpoints.len() > most
             && let Some(newest) = self.checkpoints.iter().rposition(is_done)
         {
@@ -353,17 +353,17 @@ impl ProgressReader {
             self.checkpoints.drain(..newest);
         }
         let some = self.checkpoints.len().min(most);
-        *told += some;
+        *reported += some;
         let mut out: Vec<ProgressReport> = self.checkpoints.drain(..some).collect();
         if let Some(done) = out.iter().rev().find(|r| is_done(r)) {
             self.done = Some(done.clone());
         }
-        let due = self.step_told.is_none_or(|t| now.duration_since(t) >= PACE);
+        let due = self.step_reported.is_none_or(|t| now.duration_since(t) >= PACE);
         if (due || last)
             && let Some(step) = self.step.take()
         {
             out.push(step);
-            self.step_told = Some(now);
+            self.step_reported = Some(now);
         }
         if self.garbled > 0 && (fresh || last) {
             if !std::mem::replace(&mut self.warned, true) {
@@ -376,9 +376,9 @@ impl ProgressReader {
         out
     }
 
-    /// When a step that waits for its turn may be told.
+    /// When a step that waits for its turn may be reported.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.step.as_ref().and(self.step_told).map(|t| t + PACE)
+        self.step.as_ref().and(self.step_reported).map(|t| t + PACE)
     }
 }
 
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_finished_checkpoint_is_told_again_on_every_connection() {
+    fn the_newest_finished_checkpoint_is_reported_again_on_every_connection() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.report");
         let done =
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_checkpoints_are_told_at_a_time_and_the_newest_goes_first() {
+    fn only_so_many_checkpoints_are_reported_at_a_time_and_the_newest_goes_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.report");
         let mut file = File::create(&path).unwrap();
@@ -455,7 +455,7 @@ mod tests {
                 writeln!(file, "{{\"checkpoint\":{{{line}:{step}}}}}").unwrap();
             }
         };
-        let told = |v: &mut ProgressReader, now, last| -> Vec<u64> {
+        let reported = |v: &mut ProgressReader, now, last| -> Vec<u64> {
             read_all(v);
             let step = |r: ProgressReport| match r {
                 ProgressReport::Checkpoint { step, .. } => step.unwrap(),
@@ -466,17 +466,25 @@ mod tests {
         let mut v = ProgressReader::new(&path, 0, None);
         let now = Instant::now();
         say(0..300);
-        assert_eq!(told(&mut v, now, false), [299], "of too many, the newest");
+        assert_eq!(reported(&mut v, now, false), [299], "of too many, the newest");
         say(300..307);
         let next: Vec<u64> = (300..307).collect();
-        assert_eq!(told(&mut v, now, false), next, "as many as may be told");
+        assert_eq!(reported(&mut v, now, false), next, "as many as may be reported");
         say(307..320);
-        assert!(told(&mut v, now + PACE, false).is_empty() && v.owes());
+        assert!(reported(&mut v, now + PACE, false).is_empty() && v.owes());
         say(320..330);
-        assert_eq!(told(&mut v, now + TOLD_IN, false), [329], "and not the oldest that waits");
+        assert_eq!(
+            reported(&mut v, now + REPORTED_IN, false),
+            [329],
+            "and not the oldest that waits"
+        );
         assert!(!v.owes());
         say(330..333);
-        assert_eq!(told(&mut v, now + TOLD_IN, true), [330, 331, 332], "at the end everything");
+        assert_eq!(
+            reported(&mut v, now + REPORTED_IN, true),
+            [330, 331, 332],
+            "at the end everything"
+        );
         let newest = v.newest_done();
         assert!(matches!(newest, Some(ProgressReport::Checkpoint { step: Some(332), .. })));
     }
@@ -493,10 +501,10 @@ mod tests {
         std::fs::write(&path, text + &line("started", 30)).unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
         read_all(&mut v);
-        let told = v.take_reports(Instant::now(), false);
-        let first = told.first().filter(|r| is_done(r));
+        let reported = v.take_reports(Instant::now(), false);
+        let first = reported.first().filter(|r| is_done(r));
         assert!(matches!(first, Some(ProgressReport::Checkpoint { step: Some(29), .. })));
-        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(reported.len(), 2, "{reported:?}");
     }
 
     #[test]
@@ -523,9 +531,12 @@ mod tests {
         std::fs::write(&path, line("done", 1) + &line("done", 2) + &begun).unwrap();
         let mut v = ProgressReader::new(&path, 0, None);
         read_all(&mut v);
-        let mut told = v.take_reports(Instant::now(), true);
-        told.retain(is_done);
-        assert!(matches!(told[..], [ProgressReport::Checkpoint { step: Some(2), .. }]), "{told:?}");
+        let mut reported = v.take_reports(Instant::now(), true);
+        reported.retain(is_done);
+        assert!(
+            matches!(reported[..], [ProgressReport::Checkpoint { step: Some(2), .. }]),
+            "{reported:?}"
+        );
     }
 
     #[test]
@@ -544,7 +555,7 @@ mod tests {
                 .unwrap();
             }
         };
-        let told = |v: &mut ProgressReader, now| {
+        let reported = |v: &mut ProgressReader, now| {
             read_all(v);
             match &v.take_reports(now, false)[..] {
                 [ProgressReport::Step { step, stages, .. }] => Some((*step, stages.clone())),
@@ -556,11 +567,11 @@ mod tests {
         let stages =
             |compute| BTreeMap::from([("compute".to_owned(), compute), ("comm".to_owned(), 0.25)]);
         say(0);
-        assert_eq!(told(&mut v, now), Some((49, stages(0.49))));
+        assert_eq!(reported(&mut v, now), Some((49, stages(0.49))));
         say(50);
-        assert_eq!(told(&mut v, now + PACE / 2), None, "at most one a second");
+        assert_eq!(reported(&mut v, now + PACE / 2), None, "at most one a second");
         say(100);
-        assert_eq!(told(&mut v, now + PACE), Some((149, stages(1.49))), "the newest, whole");
+        assert_eq!(reported(&mut v, now + PACE), Some((149, stages(1.49))), "the newest, whole");
     }
 
     #[test]
@@ -608,9 +619,9 @@ mod tests {
         assert_eq!(v.passed, huge - WAITS as u64 - 11);
         file.write_all(b"\n{\"step\":2}\n").unwrap();
         read_all(&mut v);
-        let told = v.take_reports(Instant::now(), true);
-        assert!(matches!(told[0], ProgressReport::Step { step: 2, .. }), "{told:?}");
-        assert_eq!(told[1], ProgressReport::Garbled { lines: 2 });
+        let reported = v.take_reports(Instant::now(), true);
+        assert!(matches!(reported[0], ProgressReport::Step { step: 2, .. }), "{reported:?}");
+        assert_eq!(reported[1], ProgressReport::Garbled { lines: 2 });
     }
 
     #[test]
@@ -632,8 +643,8 @@ mod tests {
             assert!(taken() <= ON_DISK, "{} bytes are left", taken());
             assert!(!v.free());
             notes += usize::from(v.take_note().is_some());
-            let told = v.take_reports(Instant::now(), true);
-            assert!(matches!(told[0], ProgressReport::Step { step: s, .. } if s == step));
+            let reported = v.take_reports(Instant::now(), true);
+            assert!(matches!(reported[0], ProgressReport::Step { step: s, .. } if s == step));
         }
         assert_eq!(notes, 1);
     }

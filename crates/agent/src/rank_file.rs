@@ -97,7 +97,8 @@ impl RankFile {
     /// The file; none while it is not there.
     ///
     /// # Errors
-    /// It cannot be opened. What is no regular file is told once, and is not there from then on.
+    /// It cannot be opened. What is no regular file is reported once, and is not there from then
+    /// on.
     pub(crate) fn get(&mut self) -> io::Result<Option<&File>> {
         if self.file.is_none() && !self.refused {
             let opened = open(&self.path, self.write).or_else(|e| match e.kind() {
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_regular_file_is_opened_and_the_rest_is_told_once() {
+    fn only_a_regular_file_is_opened_and_the_rest_is_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::write(at("file"), "text").unwrap();

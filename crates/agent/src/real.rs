@@ -24,7 +24,7 @@ pub(crate) struct RealDevices {
     gpus: PatientSource,
     hooks: Hooks,
     tester: Option<Tester>,
-    /// Notified when a hook has something to tell.
+    /// Notified when a hook has something to report.
     news: Arc<Notify>,
     /// How acts that were carried out on other threads ended.
     ended: Arc<Mutex<Vec<ActResult>>>,

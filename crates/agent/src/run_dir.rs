@@ -46,7 +46,7 @@ impl RankEnd {
     }
 }
 
-/// The first rank that failed, told while others may still run.
+/// The first rank that failed, reported while others may still run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FirstFailure {
     pub(crate) end: RankEnd,
@@ -101,7 +101,7 @@ pub(crate) struct EndFile {
     pub(crate) at: Option<BootTime>,
 }
 
-/// A line of the `record`: what a supervisor tells of its slot. Lines are only ever appended,
+/// A line of the `record`: what a supervisor reports of its slot. Lines are only ever appended,
 /// each by one write, and one that was not finished does not count.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -266,7 +266,8 @@ pub(crate) struct StateFile {
     /// How far the reports were read, by local rank.
     #[serde(default)]
     pub(crate) progress: Vec<u64>,
-    /// The newest finished checkpoint, by local rank: told again until the attempt is forgotten.
+    /// The newest finished checkpoint, by local rank: reported again until the attempt is
+    /// forgotten.
     #[serde(default)]
     pub(crate) done: Vec<Option<ProgressReport>>,
     #[serde(default)]
@@ -352,10 +353,10 @@ impl RunDir {
         fs::rename(tmp, self.path(name))
     }
 
-    /// What the supervisor has told.
+    /// What the supervisor has reported.
     ///
     /// # Errors
-    /// It may have told something, but that cannot be read now.
+    /// It may have reported something, but that cannot be read now.
     pub(crate) fn find_record(&self) -> io::Result<Record> {
         Ok(Record::parse(&self.text("record")?.unwrap_or_default()))
     }

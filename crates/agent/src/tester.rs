@@ -26,7 +26,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Test {
     id: u64,
     shared: Arc<Shared>,
-    told: bool,
+    reported: bool,
 }
 
 /// Tests, one at a time.
@@ -47,10 +47,10 @@ impl Tester {
         self.test.as_ref().map(|t| t.id)
     }
 
-    /// Begins a test; one that is known already is only told of again.
+    /// Begins a test; one that is known already is only reported again.
     pub(crate) fn begin(&mut self, id: u64, level: Level) {
         if let Some(t) = self.test.as_mut().filter(|t| t.id == id) {
-            t.told = false;
+            t.reported = false;
             return;
         }
         self.end();
@@ -59,7 +59,7 @@ impl Tester {
         let (qualifier, wake) = (self.qualifier.clone(), self.wake.clone());
         let body = move || {
             if let Some(t) = before {
-                // How it ended is told by what it left behind.
+                // How it ended is known from what it left behind.
                 let _ = t.join();
             }
             let began = wall();
@@ -80,7 +80,7 @@ impl Tester {
                 *lock(&shared.report) = Some(broken(level, wall(), &why));
             }
         }
-        self.test = Some(Test { id, shared, told: false });
+        self.test = Some(Test { id, shared, reported: false });
     }
 
     /// This test's end is written down, or nobody wants it any more.
@@ -96,18 +96,18 @@ impl Tester {
         }
     }
 
-    /// A new connection: what came of it is told again.
+    /// A new connection: what came of it is reported again.
     pub(crate) fn rewind(&mut self) {
         if let Some(t) = &mut self.test {
-            t.told = false;
+            t.reported = false;
         }
     }
 
-    /// What there is to tell.
+    /// What there is to report.
     pub(crate) fn turn(&mut self, out: &mut Vec<FromAgent>) {
         let Some(t) = &mut self.test else { return };
         if let Some(report) = lock(&t.shared.report).as_ref() {
-            if !std::mem::replace(&mut t.told, true) {
+            if !std::mem::replace(&mut t.reported, true) {
                 let report = Box::new(report.clone());
                 out.push(FromAgent::Qualified { id: t.id, report });
             }
@@ -142,7 +142,7 @@ mod tests {
     use std::sync::atomic::AtomicU32;
     use std::time::{Duration, Instant};
 
-    /// Works until told to stop or let go; breaks when asked for a full test.
+    /// Works until asked to stop or let go; breaks when asked for a full test.
     #[derive(Default)]
     struct Slow {
         go: AtomicBool,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn one_test_at_a_time_and_each_is_told_until_it_is_over() {
+    fn one_test_at_a_time_and_each_is_reported_until_it_is_over() {
         let q = Arc::new(Slow::default());
         let mut t = Tester::new(q.clone(), Arc::default());
         t.begin(7, Level::Quick);
@@ -197,7 +197,7 @@ mod tests {
         until(&mut t, ended(8));
         let mut out = Vec::new();
         t.turn(&mut out);
-        assert!(out.is_empty(), "told once on a connection");
+        assert!(out.is_empty(), "reported once on a connection");
         t.rewind();
         until(&mut t, ended(8));
         t.begin(8, Level::Quick);

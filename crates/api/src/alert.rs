@@ -1,4 +1,4 @@
-//! What somebody has to be told of, when not, and who is told.
+//! What somebody has to be notified of, when not, and who is notified.
 
 use crate::{Kind, Timestamp, Window};
 use muster_model::alert::{self as m, Matcher, Topic, Urgency};

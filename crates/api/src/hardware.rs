@@ -1,4 +1,4 @@
-//! What is wrong with hardware: faults that nodes told of, and tests of nodes.
+//! What is wrong with hardware: faults that nodes reported, and tests of nodes.
 
 use crate::Timestamp;
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};

@@ -1,4 +1,4 @@
-//! The server itself, and what operators tell nodes.
+//! The server itself, and what operators ask of nodes.
 
 use crate::{Kind, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -67,7 +67,7 @@ fn wrong(field: &'static str, why: impl Into<String>, hint: impl Into<String>) -
 /// The console's name and colours.
 #[derive(Debug, Clone)]
 pub struct Brand {
-    /// What the console is told.
+    /// What the console gets.
     pub shown: Shown,
     /// The picture, when there is one.
     pub logo: Option<Logo>,

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_run_is_told_with_an_example() {
+    fn nothing_to_run_is_reported_with_an_example() {
         let text = said("muster run --gpus 1");
         assert!(text.contains("such as 'muster run -- hostname'"), "{text}");
         let text = said("muster submit --dry-run");

@@ -139,7 +139,7 @@ const LOST: [&str; 10] = [
 ];
 
 #[test]
-fn slurm_is_told_once_in_one_line() {
+fn slurm_is_informed_once_in_one_line() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = slurm(dir.path(), "IDLE");
     let out =
@@ -220,7 +220,7 @@ fn figures_are_printed_and_served() {
     assert!(page.contains("DCGM_FI_DEV_GPU_TEMP{gpu=\"1\""), "{page}");
     let pid =
         i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a pid");
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
     assert!(child.wait().expect("ended").success());
 }
 

@@ -39,7 +39,7 @@ fn query(addr: SocketAddr, query: &str) -> Option<Vec<Value>> {
     answer["data"]["result"].as_array().cloned()
 }
 
-/// The families that a page tells of.
+/// The families that a page has.
 fn families(page: &str) -> BTreeSet<String> {
     let types = page.lines().filter_map(|l| l.strip_prefix("# TYPE "));
     types.filter_map(|l| l.split(' ').next()).map(str::to_owned).collect()
@@ -55,9 +55,9 @@ fn promtool(page: &str) {
         .expect("started");
     child.stdin.take().expect("its input").write_all(page.as_bytes()).expect("written");
     let out = child.wait_with_output().expect("ended");
-    let told =
+    let stderr_text =
         format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "{told}");
+    assert!(out.status.success(), "{stderr_text}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn a_link_that_loses_packets_is_named_in_two_rounds() {
     }
     let net = Net::start(7);
     net.lose("n2", 35);
-    // Nothing is known of these paths yet: their peers tell. An odd number: one sits out.
+    // Nothing is known of these paths yet: their peers show it. An odd number: one sits out.
     let (code, test) = net.test(&["--seconds", "4"]);
     assert_eq!(code, 1, "{test:#}");
     assert_eq!(nodes(&test, "slow"), ["n2"], "{test:#}");

@@ -82,7 +82,7 @@ fn a_node_with_work_is_tested_only_when_the_work_is_made_to_leave() {
 }
 
 #[test]
-fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
+fn what_a_driver_reports_is_shown_with_the_node_and_the_job() {
     let (c, _) = cluster(2);
     let id = c.submit(&["--gpus", "8", "--", "sleep", "600"]);
     until("the job runs", || c.json(&["get", "job", &id])["state"] == "running");
@@ -93,12 +93,12 @@ fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
     };
     let seen = || c.json(&["faults", "--node", &node])["items"].as_array().map_or(0, Vec::len);
     xid("31");
-    until("it is told of", || seen() == 1);
+    until("it is reported", || seen() == 1);
     // A fault of the job's own ends nothing.
     assert_eq!(c.json(&["get", "job", &id])["state"], "running");
     assert_eq!(state(&c, &node), "ready");
     xid("79");
-    until("both are told of", || seen() == 2);
+    until("both are reported", || seen() == 2);
     let out = c.muster(&["faults", "--job", &id]);
     out.code(0);
     let own = out.stdout.lines().find(|l| l.contains("xid-31")).unwrap_or_default();
@@ -124,7 +124,7 @@ fn what_a_driver_tells_is_shown_with_the_node_and_the_job() {
     let repair = format!("`muster node inject repair {node}`");
     assert!(gone.contains("GPU 2 of node") && gone.contains("fell off its bus"), "{gone}");
     assert!(gone.contains(&repair), "{gone}");
-    // Who returns it untested is told what is closed by that.
+    // Who returns it untested learns what is closed by that.
     let out = c.muster(&["node", "return", &node, "--reason", "looked at"]);
     out.code(0);
     assert!(out.stdout.contains("; closed "), "{out:?}");
@@ -157,11 +157,11 @@ fn measured_power_is_added_up_beside_the_plan() {
     let (c, nodes) = cluster(2);
     let fleet = || c.json(&["power", "--by", "feed"]);
     // Telemetry comes every ten seconds; the first summary is there soon after a node joins.
-    let told = |doc: &serde_json::Value| {
+    let reported = |doc: &serde_json::Value| {
         let all = doc["items"].as_array().cloned().unwrap_or_default();
         all.iter().filter_map(|p| p["gpus_measured"].as_u64()).sum::<u64>()
     };
-    until("every GPU has told what it draws", || told(&fleet()) == 16);
+    until("every GPU has reported what it draws", || reported(&fleet()) == 16);
     let by_node = c.json(&["power"]);
     let first = &by_node["items"][0];
     assert_eq!(first["name"], nodes[0].as_str());

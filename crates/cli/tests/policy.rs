@@ -23,7 +23,7 @@ fn a_rank_that_makes_room_is_asked_then_stopped_and_goes_on_later() {
     let c = Cluster::start(1);
     apply(&c, "kind: Policy\npreemption: {min_run: 0s}\n");
     let seen = c.path("seen");
-    // Answers the question with a checkpoint, and goes on until it is told to stop.
+    // Answers the question with a checkpoint, and goes on until it is asked to stop.
     let script = format!(
         r#"
 say() {{ echo "$@" >> {seen}; }}

@@ -28,7 +28,7 @@ fn silence_before_loss(c: &Cluster, node: &str) -> u64 {
     u64::try_from(at.0.0 - last_seen).expect("it was seen before it was missed")
 }
 
-/// Work that tells of its steps, most of which is reading, and saves after every tenth. Its first
+/// Work that reports its steps, most of which is reading, and saves after every tenth. Its first
 /// attempt does not end by itself: a node is taken from under it.
 const TRAIN: &str = r#"
 i=0
@@ -43,12 +43,12 @@ done
 "#;
 
 #[test]
-fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
+fn a_life_with_a_lost_node_is_reported_from_the_log_also_by_a_new_server() {
     let mut c = Cluster::start_to_crash(4);
     let gang = ["--name", "train", "--nodes", "2", "--gpus", "8", "--ranks-per-node", "1"];
     let id = c.submit(&[&gang[..], &["--", "sh", "-c", TRAIN]].concat());
     let report = |c: &Cluster| c.json(&["report", "job", &id]);
-    until("it has saved and told of steps", || {
+    until("it has saved and reported steps", || {
         let r = report(&c);
         covers(&r);
         r["attempts"][0]["checkpoints"].as_u64() > Some(0) && r["steps"]["step"].is_u64()
@@ -121,7 +121,7 @@ fn a_life_with_a_lost_node_is_told_from_the_log_also_by_a_new_server() {
         let stored: Value = serde_json::from_slice(&text).unwrap_or_default();
         stored["fleet"]["seen_since"].is_i64()
     });
-    // The figures are in the log: a server that was not there tells the same life.
+    // The figures are in the log: a server that was not there reports the same life.
     c.kill();
     c.restart();
     assert_eq!(fleet(&c)["telemetry_since"], known, "a crash takes nothing that was reported");

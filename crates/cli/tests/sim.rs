@@ -1,5 +1,5 @@
 //! `muster sim` with the real binary: same seed, same log, whatever the number of threads; what is
-//! wrong with a file is told; a simulated site opens like a real one.
+//! wrong with a file is reported; a simulated site opens like a real one.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -142,7 +142,7 @@ fn the_same_seed_gives_the_same_log_in_every_build() {
 }
 
 #[test]
-fn a_run_is_told_to_people_and_written_as_a_page() {
+fn a_run_is_shown_to_people_and_written_as_a_page() {
     let p = SimDir::new();
     let said = p.muster(&["sim", "run", "tiny.toml", "--report", "tiny.html"]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
@@ -219,7 +219,7 @@ fn two_scenarios_are_compared_seed_by_seed() {
 }
 
 #[test]
-fn what_is_wrong_is_told_before_anything_runs() {
+fn what_is_wrong_is_reported_before_anything_runs() {
     let p = SimDir::new();
     let said = p.bad(&["sim", "run", "nowhere.toml"]);
     assert!(said.contains("nowhere.toml") && said.contains("hint: "), "{said}");

@@ -1,4 +1,4 @@
-//! Stragglers with real processes: the ranks of a gang really compute and tell of their steps, and
+//! Stragglers with real processes: the ranks of a gang really compute and report their steps, and
 //! one of them, or all, get little of a processor.
 
 use serde_json::Value;

@@ -17,7 +17,7 @@ fn once(c: &Cluster, more: &[&str]) -> String {
 }
 
 #[test]
-fn every_view_of_a_real_site_is_told_as_text() {
+fn every_view_of_a_real_site_is_reported_as_text() {
     let c = Cluster::start_to_crash(8);
     let train = "for i in 1 2 3 4 5 6 7 8 9; do echo \"step $i\"; \
         echo \"{\\\"step\\\":$i,\\\"t\\\":0.1}\" >> \"$MUSTER_REPORT\"; sleep 0.1; done; sleep 600";
@@ -46,7 +46,7 @@ fn every_view_of_a_real_site_is_told_as_text() {
     assert!(line.contains("queued") && line.contains("8x8"), "{queue}");
     assert!(once(&c, &["--view", "incidents"]).contains("The site: "), "no trouble yet");
 
-    // A node is lost: the map, the list of what is wrong and the job tell of it.
+    // A node is lost: the map, the list of what is wrong and the job report it.
     let job = c.json(&["get", "job", &id]);
     let node = job["attempt"]["slots"][0]["node"].as_str().expect("a node").to_owned();
     c.muster(&["node", "inject", "crash", &node, "--down", "10m"]).code(0);
@@ -54,7 +54,7 @@ fn every_view_of_a_real_site_is_told_as_text() {
     until("something is wrong", || {
         once(&c, &["--view", "incidents"]).contains(&format!("node:{node}"))
     });
-    until("its attempt is told with why it ended", || {
+    until("its attempt is reported with why it ended", || {
         let shown = once(&c, &["--view", &format!("job:{id}")]);
         shown.contains("Attempts that are over (1)")
     });

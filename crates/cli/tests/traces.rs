@@ -181,7 +181,7 @@ fn a_collector_gets_requests_and_cycles_and_nothing_secret() {
     });
     let spans = collector.spans();
     assert!(spans.iter().all(|s| s.end_time_unix_nano >= s.start_time_unix_nano));
-    assert!(!spans.iter().any(|s| text(s, "muster.idle").is_some()), "nothing is not told");
+    assert!(!spans.iter().any(|s| text(s, "muster.idle").is_some()), "nothing is not reported");
     // Nothing of it is in the bytes.
     let bytes = collector.bodies.lock().expect("nobody fell").concat();
     let admin = c.token.clone();
@@ -210,12 +210,12 @@ fn a_collector_gets_requests_and_cycles_and_nothing_secret() {
         metric(&c, "muster_traces_dropped_total{why=\"refused\"}") > Some(0)
     });
     let log = || std::fs::read_to_string(c.path("up.log")).expect("its log");
-    until("it is told of", || log().contains("the collector accepts no traces"));
+    until("it is reported", || log().contains("the collector accepts no traces"));
     let id = c.submit(&["--gpus", "1", "--", "true"]);
     until("more is lost", || c.json(&["get", "job", &id])["state"] == "succeeded");
-    let told = log().matches("the collector accepts no traces").count();
+    let reported = log().matches("the collector accepts no traces").count();
     let minutes = usize::try_from(left.elapsed().as_secs() / 60).expect("few");
-    assert!(told <= 1 + minutes, "once a minute at most: {}", log());
+    assert!(reported <= 1 + minutes, "once a minute at most: {}", log());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The live picture of the fleet: where every GPU stands, and one stream of what changes.
 //!
-//! One connection tells of 100,000 GPUs once a second, and of what kinds of events the log grew
+//! One connection reports on 100,000 GPUs once a second, and of what kinds of events the log grew
 //! by, so that whoever watches need not read lists again and again.
 
 use crate::{Client, ClientError};
@@ -60,13 +60,13 @@ pub enum FrameBody {
     Whole(Vec<GpuCell>),
     /// The GPUs that changed, by index.
     Change(Vec<(u32, GpuCell)>),
-    /// What the log told since the last frame.
+    /// What came into the log since the last frame.
     Hints(Hints),
     /// Something that is not needed here.
     Other,
 }
 
-/// What the log told since the last frame.
+/// What came into the log since the last frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Hints {
     /// So much that anything may be different.
@@ -212,7 +212,7 @@ mod tests {
         out
     }
 
-    /// Two GPUs: one held by job 42 and hot, one of which nothing is told.
+    /// Two GPUs: one held by job 42 and hot, one of which nothing is known.
     fn two() -> Vec<u8> {
         let mut out = Vec::new();
         for job in [42u32, 0] {

@@ -171,7 +171,7 @@ impl Client {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// The place in the log that the newest answer stands for: events after it tell what
+    /// The place in the log that the newest answer stands for: events after it report what
     /// happened since.
     #[must_use]
     pub fn position(&self) -> Option<String> {

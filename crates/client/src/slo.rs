@@ -1,4 +1,4 @@
-//! Objectives, alerts, silences, and who is told.
+//! Objectives, alerts, silences, and who is notified.
 
 use crate::{Client, ClientError};
 use muster_api::{
@@ -103,7 +103,7 @@ impl Client {
         self.json(self.get(&["v1", "routing"])).await
     }
 
-    /// Sets who is told of what; refused when the version seen has moved.
+    /// Sets who is notified of what; refused when the version seen has moved.
     pub async fn set_routing(
         &self,
         routing: &Arc<ma::Routing>,

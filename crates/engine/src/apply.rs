@@ -335,7 +335,7 @@ impl State {
                 self.drop_expired_tokens(r.at);
                 self.tokens.insert(id.clone(), token);
             }
-            // For people to read; what follows from it is told by whoever goes by a clock.
+            // For people to read; what follows from it is reported by whoever goes by a clock.
             Event::ClockStepped(_) => {}
             Event::TokenRevoked { id } => {
                 self.end_token(id);

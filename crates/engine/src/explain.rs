@@ -431,7 +431,7 @@ impl State {
         if job.reserved_ahead(now).is_some() { reasons.never(&w) } else { reasons.stop(&w) }
     }
 
-    /// Is anybody being stopped for a job, or told that they will be?
+    /// Is anybody being stopped for a job, or warned that they will be?
     fn is_preempted_for(&self, id: JobId) -> bool {
         self.index.cluster.running.keys().filter_map(|other| self.jobs.get(other)).any(|j| {
             let a = j.attempt.as_ref();

@@ -1,4 +1,5 @@
-//! What nodes told of their hardware, folded in: faults, and tests that go on and come to an end.
+//! What nodes reported about their hardware, folded in: faults, and tests that go on and come to an
+//! end.
 
 use crate::state::{ApplyError, State, StoredFault};
 use muster_model::event::{Event, Record};

@@ -1,6 +1,6 @@
 //! Which records let a scheduling cycle follow. A cycle looks at nodes, at what is free there, at who
-//! waits and at the rules; most of what agents tell and of what is noted for people is none of that.
-//! No log depends on it: what a cycle decides is in records of its own.
+//! waits and at the rules; most of what agents report and of what is noted for people is none of
+//! that. No log depends on it: what a cycle decides is in records of its own.
 
 use crate::Engine;
 use crate::state::State;
@@ -96,7 +96,7 @@ pub(crate) fn moves_plan(state: &State, event: &Event) -> bool {
         | Event::ReservationSet { .. }
         | Event::ReservationDeleted { .. } => true,
 
-        // What is wrong, and what is known of it. What follows for a node or a job is told by
+        // What is wrong, and what is known of it. What follows for a node or a job is reported by
         // records about those.
         Event::FaultSeen { .. }
         | Event::FindingOpened { .. }
@@ -112,7 +112,7 @@ pub(crate) fn moves_plan(state: &State, event: &Event) -> bool {
         | Event::AutomationStopped { .. }
         | Event::AutomationResumed { .. } => false,
 
-        // The same of runbooks: what their acts change is told by records beside these.
+        // The same of runbooks: what their acts change is reported by records beside these.
         Event::RunbookSet { .. }
         | Event::RunbookDeleted { .. }
         | Event::RunbookStarted { .. }

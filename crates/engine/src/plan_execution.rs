@@ -204,7 +204,7 @@ impl Engine {
         }
     }
 
-    /// Tells an attempt that it will be stopped: after the checkpoint it is asked for, or when its
+    /// Warns an attempt that it will be stopped: after the checkpoint it is asked for, or when its
     /// time is up. What cannot be asked is stopped with its usual grace.
     pub(crate) fn give_notice(&mut self, job: &Arc<Job>, reason: StopReason, by: Option<Time>) {
         let Some(a) = &job.attempt else { return };
@@ -230,8 +230,8 @@ impl Engine {
 
     /// Those who were to make room for a job that no longer wants it go on.
     pub(crate) fn withdraw_notices(&mut self, by: JobId) {
-        let told: Vec<JobId> = self.state.index.noticed.iter().copied().collect();
-        for id in told {
+        let warned: Vec<JobId> = self.state.index.noticed.iter().copied().collect();
+        for id in warned {
             let Some(job) = self.state.jobs.get(&id).cloned() else { continue };
             let Some(a) = &job.attempt else { continue };
             let for_job = a.notice.as_ref().and_then(|n| n.reason.preempted_for());

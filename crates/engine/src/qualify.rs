@@ -124,8 +124,8 @@ pub(crate) fn done(
 /// The report beside the node's own past and nodes of its kind.
 fn judged(state: &State, n: &Node, mut report: Qualification) -> Qualification {
     let kind = |p: &&Arc<Node>| p.name != n.name && p.sku() == n.sku() && p.stage != Stage::Retired;
-    let told = |p: &&Arc<PastQualification>| !p.figures.is_empty();
-    let newest = |p: &Arc<Node>| p.past_figures.iter().rev().find(told).cloned();
+    let reported = |p: &&Arc<PastQualification>| !p.figures.is_empty();
+    let newest = |p: &Arc<Node>| p.past_figures.iter().rev().find(reported).cloned();
     let peers: Vec<Arc<PastQualification>> =
         state.nodes.values().filter(kind).filter_map(newest).take(PEERS).collect();
     for j in evaluate_against(&report, &n.past_figures, &peers) {

@@ -64,8 +64,8 @@ impl State {
             return None;
         }
         let nodes = job.groups.iter().map(|g| g.nodes).sum();
-        let told = job.checkpoint.as_ref().and_then(|c| c.blocked_ms).map(Span);
-        let cost = told.unwrap_or(self.policy.reliability.checkpoint_cost);
+        let reported = job.checkpoint.as_ref().and_then(|c| c.blocked_ms).map(Span);
+        let cost = reported.unwrap_or(self.policy.reliability.checkpoint_cost);
         Some(checkpoint_every(cost, self.failure_rate().mtbf(nodes)))
     }
 

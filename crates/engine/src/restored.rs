@@ -60,7 +60,7 @@ impl Engine {
         if until > self.state.now { until } else { Time(0) }
     }
 
-    /// How long ranks of a lost life are waited for that nobody tells of.
+    /// How long ranks of a lost life are waited for that nobody reports.
     fn lost_ranks_wait(&self, job: &Job) -> Span {
         let after = match job.spec.partition() {
             OnPartition::StopAfter(after) => after,

@@ -198,7 +198,7 @@ impl Engine {
         n.is_some_and(|n| n.reachable && !n.orphans.contains(&key))
     }
 
-    /// Ranks that no lease ends were given up unseen by every agent that could tell of them: nobody
+    /// Ranks that no lease ends were given up unseen by every agent that could report them: nobody
     /// will say more, so that only time is left to wait for.
     fn fence_by_clock(&mut self, job: &Arc<Job>, stop: &Stop, key: AttemptKey) {
         let Stop { reason, grace, .. } = stop.clone();

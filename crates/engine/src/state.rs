@@ -55,10 +55,10 @@ pub struct KeyEntry {
     pub keep_until: Time,
 }
 
-/// A fault that a node told of, as it is remembered.
+/// A fault that a node reported, as it is remembered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFault {
-    /// Sequence number of the record that told it.
+    /// Sequence number of the record that reported it.
     pub seq: Seq,
     /// When it was written down.
     pub at: Time,
@@ -67,7 +67,7 @@ pub struct StoredFault {
     /// The project whose job it hit: those who may see it, beside operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<ProjectName>,
-    /// What the node told.
+    /// What the node reported.
     pub fault: ObservedFault,
 }
 
@@ -82,7 +82,7 @@ pub struct BookedReservation {
     pub version: Seq,
 }
 
-/// How reserved starts turned out: the error of what users are told.
+/// How reserved starts turned out: the error of the starts that users see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReservedStartStats {
     /// Jobs that started at or before their reserved start.
@@ -116,8 +116,8 @@ pub struct State {
     pub site: Option<SiteId>,
     /// Leader's fencing token.
     pub epoch: Epoch,
-    /// Where each lead began, oldest first (the last thousand): tells a node that has seen another
-    /// life of this site from one that has not.
+    /// Where each lead began, oldest first (the last thousand): reveals a node that has seen
+    /// another life of this site from one that has not.
     pub leads: Vec<(Seq, Epoch)>,
     /// Where the log went on after a restore, oldest first; none in its first life.
     pub lives: Vec<LogGeneration>,
@@ -125,7 +125,7 @@ pub struct State {
     pub seq: Seq,
     /// The time of the newest record.
     pub at: Time,
-    /// The clock as last told; at or after `at`. Not part of the log.
+    /// The clock as last reported; at or after `at`. Not part of the log.
     pub(crate) now: Time,
     /// Jobs: all that go on, and those that ended lately.
     pub jobs: BTreeMap<JobId, Arc<Job>>,
@@ -157,9 +157,9 @@ pub struct State {
     pub reserved_starts: ReservedStartStats,
     /// How long gangs ran on how many nodes, and how often hardware interrupted them.
     pub exposure: muster_health::Exposure,
-    /// The last faults of each node, in the order they were told.
+    /// The last faults of each node, in the order they were reported.
     pub faults: BTreeMap<Seq, Arc<StoredFault>>,
-    /// How often each fault was told of, over all nodes.
+    /// How often each fault was reported, over all nodes.
     pub fault_counts: BTreeMap<(String, FaultClass), u64>,
     /// What is wrong, what is done about it, and how far that has come.
     pub health: HealthState,
@@ -207,7 +207,7 @@ impl State {
         self.index.left.get(&job).copied().unwrap_or_default()
     }
 
-    /// What a node told of lately, newest first.
+    /// What a node reported lately, newest first.
     pub fn faults_of<'a>(&'a self, node: &NodeName) -> impl Iterator<Item = &'a Arc<StoredFault>> {
         let here = self.index.faults.get(node).into_iter().flatten().rev();
         here.filter_map(|seq| self.faults.get(seq))

@@ -17,8 +17,8 @@ const CONTACT_WITHIN: Span = Span::secs(60);
 /// send. So long it has to say that they ended.
 const END_REPORTED_WITHIN: Span = Span::secs(5);
 
-/// Nodes that a server has not heard since it took the lead, or that may not have told everything,
-/// and until when they are waited for.
+/// Nodes that a server has not heard since it took the lead, or that may not have reported
+/// everything, and until when they are waited for.
 #[derive(Debug, Clone)]
 pub(crate) struct AwaitedNodes {
     nodes: BTreeMap<NodeName, Time>,

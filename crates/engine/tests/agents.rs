@@ -191,7 +191,7 @@ fn a_name_that_differs_from_a_nodes_in_capital_letters_alone_is_refused() {
 fn the_operators_verdicts_count_whatever_the_agent_was_started_with() {
     let text = "[[fault]]\ncode = \"xid-63\"\naction = \"watch\"\n\n\
                 [[fault]]\ncode = \"xid-94\"\nsku = \"h100-sxm\"\naction = \"inspect\"\n";
-    let told = |code: &str, action: FaultAction| ObservedFault {
+    let reported = |code: &str, action: FaultAction| ObservedFault {
         class: FaultClass::Memory,
         action,
         ..fault(code, 3)
@@ -213,15 +213,15 @@ fn the_operators_verdicts_count_whatever_the_agent_was_started_with() {
         (action.unwrap(), severity)
     };
     let site = || Some(Arc::new(Catalogue::builtin().with_overrides(text).unwrap()));
-    let row = || told("xid-63", FaultAction::ResetWhenIdle);
+    let row = || reported("xid-63", FaultAction::ResetWhenIdle);
     assert_eq!(judged(None, row()), (FaultAction::ResetWhenIdle, Some(Severity::Warning)));
     let (action, severity) = judged(site(), row());
     assert_eq!(action, FaultAction::Watch);
     assert!(severity.is_none_or(|s| s <= Severity::Warning));
     // What the node concluded from repeats stays.
-    assert_eq!(judged(site(), told("xid-63", FaultAction::Inspect)).0, FaultAction::Inspect);
+    assert_eq!(judged(site(), reported("xid-63", FaultAction::Inspect)).0, FaultAction::Inspect);
     // One for a SKU alone; how bad it is follows from the site's verdict, too.
-    let contained = || told("xid-94", FaultAction::RestartJob);
+    let contained = || reported("xid-94", FaultAction::RestartJob);
     assert_eq!(judged(None, contained()), (FaultAction::RestartJob, Some(Severity::Degraded)));
     let (action, severity) = judged(site(), contained());
     assert_eq!(action, FaultAction::Inspect);

@@ -44,7 +44,7 @@ fn after_a_lost_node_a_job_that_says_nothing_starts_again_two_minutes_and_twenty
     let mut w = TestSite::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
     assert_eq!(w.job(id).spec.on_partition, Some(OnPartition::StopAfter(Span::mins(2))));
-    assert_eq!(w.job(id).spec.restart_delay(), Some(Span::secs(140)), "what its user is told");
+    assert_eq!(w.job(id).spec.restart_delay(), Some(Span::secs(140)), "what its user reads");
     let (gone, last_seen) = (w.nodes_of(id)[0].clone(), w.now);
     w.pass(Span::secs(30));
     w.ok(Command::NodeLost { node: gone, last_seen });
@@ -303,13 +303,13 @@ fn unseen() -> Observed {
 fn an_end_that_its_agent_did_not_see_is_waited_for_like_a_lost_node() {
     let mut w = TestSite::new(2, 8);
     let id = w.run(JobSpec { checkpoint: checkpoints(false), ..gang(1, 8) });
-    let (key, here, told) = (w.key(id), w.nodes_of(id)[0].clone(), w.now);
+    let (key, here, asked_at) = (w.key(id), w.nodes_of(id)[0].clone(), w.now);
     w.report(id, &here, unseen());
     let stop = w.job(id).attempt.as_ref().unwrap().stop.clone().unwrap();
-    assert_eq!(stop.fence_until, Some(told + Span::secs(140)), "its lease is 2 minutes");
+    assert_eq!(stop.fence_until, Some(asked_at + Span::secs(140)), "its lease is 2 minutes");
     assert!(stop.reason.to_string().contains("may still run"), "{}", stop.reason);
     assert!(w.engine.state().is_lost_on(&here, key), "its agent must not forget it");
-    // However often that is told.
+    // However often that is reported.
     w.pass(Span::secs(100));
     w.connect(number(&here), 8, "boot", vec![(key, unseen())]);
     w.ok(Command::SlotReport { node: here, key, observed: unseen(), ago: None });
@@ -368,16 +368,16 @@ fn goes_on(nodes: u32) -> JobSpec {
 fn an_end_that_its_agent_did_not_see_is_waited_for_by_the_clock_where_ranks_go_on_for_good() {
     let mut w = TestSite::new(2, 8);
     let id = w.run(goes_on(1));
-    let (key, here, told) = (w.key(id), w.nodes_of(id)[0].clone(), w.now);
+    let (key, here, asked_at) = (w.key(id), w.nodes_of(id)[0].clone(), w.now);
     w.report(id, &here, unseen());
     let fence =
         |w: &TestSite| w.job(id).attempt.as_ref().unwrap().stop.as_ref().unwrap().fence_until;
-    assert_eq!(fence(&w), Some(told + Span::secs(140)), "nobody will say more");
-    // However often that is told.
+    assert_eq!(fence(&w), Some(asked_at + Span::secs(140)), "nobody will say more");
+    // However often that is reported.
     w.pass(Span::secs(100));
     w.connect(number(&here), 8, "boot", vec![(key, unseen())]);
     w.ok(Command::SlotReport { node: here, key, observed: unseen(), ago: None });
-    assert_eq!(fence(&w), Some(told + Span::secs(140)));
+    assert_eq!(fence(&w), Some(asked_at + Span::secs(140)));
     w.pass(Span::secs(39));
     assert_eq!(w.job(id).state, JobState::Stopping, "its ranks may still write");
     w.pass(Span::secs(1));

@@ -1,4 +1,4 @@
-//! Faults that nodes tell of, and tests of nodes.
+//! Faults that nodes report, and tests of nodes.
 
 use crate::common;
 
@@ -145,8 +145,8 @@ fn a_node_that_is_tested_takes_no_work_and_explain_says_so() {
     let id = w.gang(1, 8);
     assert_eq!(w.job(id).state, JobState::Queued);
     let e = w.explain(id);
-    let told = format!("{} {:?}", e.summary, e.constraints);
-    assert!(told.contains("1 qualifying"), "{told}");
+    let shown = format!("{} {:?}", e.summary, e.constraints);
+    assert!(shown.contains("1 qualifying"), "{shown}");
     done(&mut w, 0, test, Outcome::Passed, 700);
     assert_eq!(w.job(id).state, JobState::Starting);
     assert_eq!((outcome(&w, 0), cordon(&w, 0)), (Some(Outcome::Passed), None));
@@ -298,7 +298,7 @@ fn a_node_that_joined_while_it_was_held_is_tested_once_it_is_let_go() {
     assert_eq!(w.testing(1), None, "nothing is begun on a node that is held");
     w.ok(Command::Reconcile { node: node(1) });
     let id = w.testing(1).expect("it is tested now");
-    // Its agent is told when the ranks of the lost life are gone.
+    // Its agent is informed when the ranks of the lost life are gone.
     w.engine.take_touched();
     let observed = Observed::Ended(SlotEnd::Stopped);
     w.ok(Command::SlotReport { node: node(1), key: lost, observed, ago: None });

@@ -89,7 +89,7 @@ pub(crate) fn meet_after(
     w.ok(command);
 }
 
-/// A node connects and tells what is in it.
+/// A node connects and reports what is in it.
 pub(crate) fn report_inventory(
     w: &mut TestSite,
     i: usize,

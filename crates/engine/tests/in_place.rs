@@ -51,7 +51,7 @@ fn a_copy_of_the_state_stays_as_it_was_while_a_job_goes_on() {
 }
 
 #[test]
-fn nodes_whose_orders_change_are_told_once_and_in_order() {
+fn nodes_whose_orders_change_are_notified_once_and_in_order() {
     let mut w = TestSite::new(4, 8);
     w.engine.take_touched();
     let id = w.gang(3, 8);

@@ -693,12 +693,12 @@ fn only_an_operator_ends_the_protection_of_a_node() {
 }
 
 #[test]
-fn a_checkpoint_told_twice_is_written_once_and_never_goes_back() {
+fn a_checkpoint_reported_twice_is_written_once_and_never_goes_back() {
     let mut w = TestSite::new(1, 8);
     let id = w.gang(1, 1);
     w.start(id);
     let key = w.key(id);
-    let tell = |w: &mut TestSite, step: u64| {
+    let save = |w: &mut TestSite, step: u64| {
         w.ok(Command::CheckpointDone {
             key,
             step: Some(step),
@@ -707,13 +707,13 @@ fn a_checkpoint_told_twice_is_written_once_and_never_goes_back() {
             blocked_ms: None,
         });
     };
-    tell(&mut w, 5);
+    save(&mut w, 5);
     let n = w.log.len();
-    tell(&mut w, 5);
-    tell(&mut w, 4);
+    save(&mut w, 5);
+    save(&mut w, 4);
     assert_eq!(w.log.len(), n);
     w.finish(id);
-    tell(&mut w, 6);
+    save(&mut w, 6);
     assert_eq!(w.job(id).checkpoint.as_ref().unwrap().step, Some(6), "also after the end");
 }
 

@@ -22,8 +22,8 @@ fn connect(
 ) {
     let (i, (place, boot)) = (number(n), at);
     let mut command = connected(i, boot, inventory(8), observed);
-    if let Command::NodeConnected { place: told, .. } = &mut command {
-        *told = place.into();
+    if let Command::NodeConnected { place: reported, .. } = &mut command {
+        *reported = place.into();
     }
     w.ok(command);
 }

@@ -61,7 +61,7 @@ fn a_large_gang_begins_with_a_preflight_and_starts_when_it_has_passed() {
     assert!(!waits(&w, id));
     let mut nodes = w.nodes_of(id);
     nodes.sort();
-    assert_eq!(w.engine.take_touched(), nodes, "they are told");
+    assert_eq!(w.engine.take_touched(), nodes, "they are informed");
     // Said once more, it changes nothing.
     let before = w.log.len();
     report(&mut w, id, PreflightReport::Slow { nodes });
@@ -105,7 +105,7 @@ fn what_cannot_be_measured_or_is_not_measured_in_time_starts() {
     w.engine.take_touched();
     w.sleep(Span::secs(1));
     assert_eq!(preflight(&w, second).outcome, Some(PreflightOutcome::TimedOut));
-    assert_eq!(w.engine.take_touched().len(), 4, "they are told");
+    assert_eq!(w.engine.take_touched().len(), 4, "they are informed");
     w.start(second);
     assert_eq!(w.job(second).state, JobState::Running);
     same_when_replayed(&w);

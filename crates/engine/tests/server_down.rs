@@ -62,7 +62,7 @@ fn a_job_that_ended_well_within_its_limit_while_no_server_was_there_succeeded() 
 }
 
 #[test]
-fn what_still_runs_when_its_node_had_time_to_tell_of_its_end_ran_past_its_limit() {
+fn what_still_runs_when_its_node_had_time_to_report_its_end_ran_past_its_limit() {
     let mut w = TestSite::new(1, 8);
     let id = past_its_limit(&mut w);
     w.sleep(Span(4_999));

@@ -1,4 +1,4 @@
-//! From what happens to what somebody is told: objectives, alerts, silences, and restarts.
+//! From what happens to what somebody is notified of: objectives, alerts, silences, and restarts.
 
 mod nodes;
 
@@ -68,11 +68,11 @@ fn routing(text: &str) -> Arc<Routing> {
     Arc::new(serde_json::from_slice(text.as_bytes()).unwrap())
 }
 
-fn told(w: &TestSite) -> usize {
+fn reported(w: &TestSite) -> usize {
     w.log.iter().filter(|r| matches!(r.event, Event::AlertOpened { .. })).count()
 }
 
-/// Tells all that is owed now, as a server would; what was told.
+/// Sends all that is owed now, as a server would; what was sent.
 fn deliver(w: &mut TestSite) -> Vec<(String, String, AlertChange)> {
     let mut out = Vec::new();
     loop {
@@ -136,7 +136,7 @@ fn a_lost_leaf_is_one_page_that_names_its_nodes_and_its_runbook() {
     assert!(a.members.contains(&Entity::Node(node(100))));
     assert_eq!(a.runbook, "/runbooks/leaf-loss");
     assert!(a.link.starts_with("/incidents/"), "{}", a.link);
-    // Told once, however often the server starts anew.
+    // Reported once, however often the server starts anew.
     assert_eq!(deliver(&mut w).len(), 1);
     restart(&mut w);
     w.sleep(Span::mins(5));
@@ -152,7 +152,7 @@ fn a_lost_leaf_is_one_page_that_names_its_nodes_and_its_runbook() {
     assert_eq!(w.engine.state().slo.alerts[&a.id].state, AlertState::Acknowledged);
     w.sleep(Span::hours(6));
     assert!(deliver(&mut w).iter().all(|(_, id, _)| *id != a.id));
-    // The switch is back: over, and both are told so.
+    // The switch is back: over, and both learn it.
     for i in 64..128 {
         w.connect(i, 8, "boot", Vec::new());
     }
@@ -193,7 +193,7 @@ fn somebody_escalates_an_alert_before_its_time() {
 }
 
 #[test]
-fn an_alert_about_a_node_is_over_when_the_node_is_back_and_its_end_is_told_when_it_stays() {
+fn an_alert_about_a_node_is_over_when_the_node_is_back_and_its_end_is_reported_when_it_stays() {
     let mut w = unreserved(16);
     w.ok(Command::SetRouting {
         routing: routing(&ONCALL.replace(r#""match":{"urgency":"page"},"#, "")),
@@ -212,7 +212,7 @@ fn an_alert_about_a_node_is_over_when_the_node_is_back_and_its_end_is_told_when_
     let again = open(&w);
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].id, all[0].id, "the same alert");
-    assert!(deliver(&mut w).is_empty(), "it was told");
+    assert!(deliver(&mut w).is_empty(), "it was reported");
     w.connect(1, 8, "boot", Vec::new());
     w.sleep(Span::mins(3));
     let over = deliver(&mut w);
@@ -429,7 +429,7 @@ fn the_alert_of_an_incident_counts_the_jobs_that_it_hit_although_they_are_gone()
 }
 
 #[test]
-fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
+fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_reported_at_its_end() {
     let mut w = unreserved(16);
     w.ok(Command::SetRouting { routing: routing(ONCALL) });
     let silence = Silence {
@@ -453,7 +453,7 @@ fn a_silence_keeps_its_alerts_quiet_and_what_lasts_longer_is_told_at_its_end() {
     w.sleep(Span::mins(56));
     assert!(w.engine.state().slo.silences.is_empty(), "its time is up");
     let pages = open(&w).iter().filter(|a| a.urgency == Urgency::Page).count();
-    assert_eq!(deliver(&mut w).len(), pages, "what lasts longer is told");
+    assert_eq!(deliver(&mut w).len(), pages, "what lasts longer is reported");
     let n = w.log.len();
     w.ok(Command::EndSilence { name: silence.name });
     assert_eq!(w.log.len(), n, "it is over already");
@@ -552,7 +552,7 @@ fn a_budget_that_burns_pages_once_and_is_over_when_it_does_not() {
     assert_eq!((all[0].topic, all[0].kind.as_str()), (Topic::Objective, "api-availability"));
     assert_eq!((all[0].urgency, all[0].owner.as_str()), (Urgency::Page, "control-plane"));
     assert_eq!(all[0].link, "/slos/api-availability");
-    let raised = told(&w);
+    let raised = reported(&w);
     let now = w.now;
     let standings = w.engine.state().objective_statuses(now);
     let api = standings.iter().find(|s| s.objective.name.as_str() == "api-availability").unwrap();
@@ -566,7 +566,7 @@ fn a_budget_that_burns_pages_once_and_is_over_when_it_does_not() {
         w.sleep(Span::mins(1));
     }
     assert!(open(&w).is_empty(), "{:#?}", open(&w));
-    assert_eq!(told(&w), raised, "one alert from beginning to end");
+    assert_eq!(reported(&w), raised, "one alert from beginning to end");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
@@ -608,7 +608,7 @@ fn a_site_of_seconds_with_one_failed_job_alerts_nobody() {
 }
 
 #[test]
-fn what_burnt_before_a_page_about_hardware_is_told_by_itself_to_its_end() {
+fn what_burnt_before_a_page_about_hardware_is_reported_by_itself_to_its_end() {
     let mut w = unreserved(2);
     let api = r#"{"name":"api","sli":"api_availability","target":"99.9%"}"#;
     let api = Arc::new(serde_json::from_slice(api.as_bytes()).unwrap());
@@ -695,7 +695,7 @@ fn an_exhausted_budget_stops_automation_only_where_the_site_set_it() {
 }
 
 #[test]
-fn what_older_servers_were_told_from_outside_lasts_until_it_is_over() {
+fn what_older_servers_heard_from_outside_lasts_until_it_is_over() {
     let mut w = site(1);
     let c = conditions::cannot_write("disk full", w.now);
     let until = Some(w.now + Span::mins(10));

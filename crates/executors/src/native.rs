@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_told_where_the_one_before_was_saved() {
+    fn an_attempt_learns_where_the_one_before_was_saved() {
         let mut e = fleet();
         submit(&mut e, two_nodes());
         let key = orders_for(e.state(), &node("n1"))[0].key;

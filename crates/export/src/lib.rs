@@ -1,5 +1,5 @@
-//! Rules for Prometheus and dashboards for Grafana, over the figures that servers and agents tell.
-//! Pure: text and JSON, nothing is fetched or written here.
+//! Rules for Prometheus and dashboards for Grafana, over the figures that servers and agents
+//! report. Pure: text and JSON, nothing is fetched or written here.
 
 #![forbid(unsafe_code)]
 

@@ -19,9 +19,9 @@ fn the_rules_are_what_promtool_takes() {
     let path = dir.path().join("muster.yaml");
     std::fs::write(&path, text).unwrap();
     let out = Command::new("promtool").args(["check", "rules"]).arg(&path).output().unwrap();
-    let told =
+    let stderr_text =
         format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "{told}");
+    assert!(out.status.success(), "{stderr_text}");
 }
 
 #[test]

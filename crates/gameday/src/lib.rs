@@ -228,7 +228,7 @@ fn table(outcomes: &[Outcome]) -> Table {
         Some(ms) => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
         None => "-".into(),
     };
-    let told = |what: &Option<String>, right: bool| {
+    let marked = |what: &Option<String>, right: bool| {
         let text = what.clone().unwrap_or_else(|| "none".into());
         if right { text } else { format!("{text} (wrong)") }
     };
@@ -236,8 +236,8 @@ fn table(outcomes: &[Outcome]) -> Table {
         table.row(vec![
             cell(&o.name),
             number(secs(o.detected_ms)),
-            cell(told(&o.verdict, o.verdict_right)),
-            cell(told(&o.remediation, o.remediation_right)),
+            cell(marked(&o.verdict, o.verdict_right)),
+            cell(marked(&o.remediation, o.remediation_right)),
             number(secs(o.recovered_ms)),
             number(format!("{:.0}", o.lost_gpu_seconds)),
             number(o.healthy_drained),

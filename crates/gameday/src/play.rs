@@ -450,10 +450,10 @@ impl Watch<'_> {
 /// When a later attempt made a step.
 fn works_again(job: &Job, hit: u32) -> Option<Time> {
     let a = job.attempt.as_ref().filter(|a| a.no > hit && job.state == JobState::Running)?;
-    let told = job.recovery.as_ref().filter(|r| r.attempt >= hit).and_then(|r| r.working_at);
+    let reported = job.recovery.as_ref().filter(|r| r.attempt >= hit).and_then(|r| r.working_at);
     let stepped =
         job.progress.as_ref().map(|p| p.at.0).filter(|t| a.started_at.is_some_and(|s| *t > s.0));
-    told.map(|t| t.0).or(stepped)
+    reported.map(|t| t.0).or(stepped)
 }
 
 /// `reboot: pending approval`.

@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(240);
 const EVERY: Duration = Duration::from_millis(100);
-/// How fast nodes live where real ranks tell of their steps: a window of the watch is four
+/// How fast nodes live where real ranks report their steps: a window of the watch is four
 /// seconds then, and holds a dozen of steps.
 const PACE: u32 = 5;
 
-/// A rank that computes a little, waits as one waits for others, and tells of it.
+/// A rank that computes a little, waits as one waits for others, and reports it.
 const TRAINS: &str = r#"
 step=0
 now() { date +%s%N; }
@@ -374,7 +374,7 @@ pub(crate) async fn slow(
     };
     let seats = ProcessGroups::new(&ids(true));
     // The watch has to know how fast it usually is: of a rank after three windows, of a whole job
-    // after six. A window is four seconds and up to one more, as steps are told twice a second.
+    // after six. A window is four seconds and up to one more, as steps are reported twice a second.
     // There are a few steps in each: on a slow machine they take longer.
     let (secs, steps) = if all { (32, 40) } else { (18, 24) };
     tokio::time::sleep(Duration::from_secs(secs)).await;

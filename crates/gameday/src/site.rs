@@ -41,7 +41,7 @@ pub(crate) struct Site {
     pub(crate) client: Client,
 }
 
-/// How often nodes tell their figures. With a fast clock that is often enough to see anything.
+/// How often nodes report their figures. With a fast clock that is often enough to see anything.
 const TELEMETRY: &str = "500ms";
 /// How long a cluster may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(180);

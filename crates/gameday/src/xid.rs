@@ -55,7 +55,7 @@ async fn played(client: &Client, name: &str, xid: u32) -> Result<Outcome, Fail> 
     let bad = bad.id().to_owned();
     let actor =
         until("it starts", || async { Actor::of(&client.job(&bad).await.ok()?).ok() }).await;
-    // Not all of them ask for anything: the fault itself is what is always told.
+    // Not all of them ask for anything: the fault itself is what is always reported.
     let query = FaultsQuery { code: Some(format!("xid-{xid}")), ..FaultsQuery::default() };
     let fault = until("the fault is reported", || async {
         let all = client.faults(&query).await.ok()?.items;

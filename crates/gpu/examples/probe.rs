@@ -1,4 +1,4 @@
-//! Opens the driver of this machine and prints everything it tells: the inventory, three looks a
+//! Opens the driver of this machine and prints everything it reports: the inventory, three looks a
 //! second apart, who uses the GPUs, and what a look costs.
 //!
 //! `cargo run -p muster-gpu --example probe [-- --looks 1000] [--simulated SKU]`
@@ -109,7 +109,7 @@ fn cost(device: &dyn Device, looks: u32) {
                 each as f64 / 10_000.0
             );
         }
-        None => println!("   processor time is not told here"),
+        None => println!("   processor time is not reported here"),
     }
 }
 

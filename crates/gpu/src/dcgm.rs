@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// How a figure is told to dashboards.
+/// How a figure is shown to dashboards.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
     /// The field of a sample it is read from.
@@ -49,7 +49,7 @@ pub struct Metric {
     pub help: &'static str,
     /// Turns the figure's unit into the metric's.
     pub factor: f64,
-    /// Told by the exporter when nobody chose anything.
+    /// Reported by the exporter when nobody chose anything.
     pub on_by_default: bool,
 }
 
@@ -107,7 +107,7 @@ fn parse(line: &'static str) -> Option<Metric> {
     Some(Metric { field, classic, renamed, kind, help: parts.next()?, factor, on_by_default })
 }
 
-/// How a figure is told; none for one that DCGM does not have.
+/// How a figure is reported; none for one that DCGM does not have.
 #[must_use]
 pub fn metric(field: Field) -> Option<&'static Metric> {
     METRICS.get(field.place())?.as_ref()
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_that_dcgm_has_is_told() {
+    fn every_figure_that_dcgm_has_is_reported() {
         for f in FIELDS {
             assert_eq!(metric(f).is_some(), (f as u16) < 9000, "{f:?}");
         }
@@ -149,7 +149,7 @@ mod tests {
 
     /// The exporter's own list, where it lies beside the repository.
     #[test]
-    fn everything_the_exporter_tells_is_told_or_has_a_reason() {
+    fn everything_the_exporter_reports_is_reported_or_has_a_reason() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let path = root.join("../shared/facts/dcgm_metrics.csv");
         let read = std::fs::read_to_string(&path);

@@ -38,7 +38,7 @@ pub struct Process {
     pub slice: Option<(u32, u32)>,
 }
 
-/// Something a driver told by itself.
+/// Something a driver reported by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverEvent {
     /// Index of the device, where the driver says which.
@@ -114,10 +114,10 @@ pub trait Driver: Send + Sync {
     fn versions(&self) -> BTreeMap<String, String>;
     /// Devices in index order. One that is there and does not answer is an error in its place.
     fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>>;
-    /// Waits until the driver tells something, at most so long.
+    /// Waits until the driver reports something, at most so long.
     ///
     /// # Errors
-    /// When the driver cannot tell anything; do not ask again.
+    /// When the driver cannot report anything; do not ask again.
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError>;
     /// Cuts a GPU as planned. Only ever called where an operator allowed it. It stops at the first
     /// step that fails, and what was done before stays done.

@@ -1,7 +1,7 @@
-//! Devices: the GPUs of this machine, as their driver tells them.
+//! Devices: the GPUs of this machine, as their driver reports them.
 //!
 //! The NVIDIA management library is loaded at run time, so the same binary starts on a machine
-//! without a driver. What a device does not tell is absent, never zero.
+//! without a driver. What a device does not report is absent, never zero.
 
 pub mod cuda;
 pub mod dcgm;
@@ -38,7 +38,7 @@ pub fn open() -> Result<Box<dyn Driver>, DeviceError> {
 }
 
 /// Asks the NVIDIA driver of this machine. A machine without one has no GPUs; a driver that does
-/// not answer is told in the log.
+/// not answer is reported in the log.
 #[must_use]
 pub fn nvidia() -> GpuInventory {
     match open() {

@@ -160,13 +160,13 @@ ret nvmlGpmMetricsGet(struct metrics *g) {
 
 /* Events: one XID of GPU 1, then GPU 0 may be lost, then silence. */
 struct event { void *gpu; unsigned long long kind, data; unsigned gi, ci; };
-static int told, sets[2], made_sets;
+static int reported, sets[2], made_sets;
 ret nvmlEventSetCreate(void **s) { *s = &sets[made_sets++ % 2]; return OK; }
 ret nvmlDeviceRegisterEvents(void *d, unsigned long long kinds, void *s) { (void)s; ALIVE(d); return kinds == 8 ? OK : INVALID; }
 ret nvmlEventSetFree(void *s) { (void)s; return OK; }
 ret nvmlEventSetWait_v2(void *s, struct event *e, unsigned ms) {
     (void)ms;
-    if (told++ == 0) { e->gpu = &gpus[1]; e->kind = 8; e->data = 31; e->gi = e->ci = ~0u; return OK; }
+    if (reported++ == 0) { e->gpu = &gpus[1]; e->kind = 8; e->data = 31; e->gi = e->ci = ~0u; return OK; }
     if (s == &sets[0]) ALIVE(GPU0);
     return TIMEOUT;
 }

@@ -61,7 +61,7 @@ fn no_library_is_no_driver() {
 }
 
 #[test]
-fn parts_that_do_not_fit_are_told_as_such() {
+fn parts_that_do_not_fit_are_reported_as_such() {
     let Some(fake) = Fake::new(&["MISMATCH".into()]) else { return };
     assert!(matches!(fake.open().err(), Some(DeviceError::Mismatch(_))));
 }
@@ -73,7 +73,7 @@ fn a_library_that_cannot_be_shut_down_is_left_open() {
 }
 
 #[test]
-fn a_driver_tells_everything_it_has() {
+fn a_driver_reports_everything_it_has() {
     let Some(fake) = Fake::plain() else { return };
     let driver = fake.open().expect("opens");
     assert_eq!(driver.versions()["driver"], "580.1.2");
@@ -86,7 +86,7 @@ fn a_driver_tells_everything_it_has() {
     let facts = gpu.facts.expect("there");
     assert_eq!(facts.fabric.as_deref(), Some("abababab-abab-abab-abab-abababababab"));
     assert_eq!((facts.clique, facts.module), (Some(7), Some(3)));
-    assert_eq!(facts.vbios, None, "what it does not tell is absent");
+    assert_eq!(facts.vbios, None, "what it does not report is absent");
     let links: Vec<bool> = facts.links.iter().map(|l| l.active).collect();
     assert_eq!(links, [true, false, true]);
     let names: Vec<&str> = facts.mig_profiles.iter().map(|p| p.name.as_str()).collect();
@@ -109,9 +109,9 @@ fn a_driver_tells_everything_it_has() {
         (Field::EccSbeVol, 4.0),
         (Field::PcieGen, 5.0),
         (Field::NvlinkActive, 2.0),
-        // Three links, each telling ten more than its number.
+        // Three links, each reporting ten more than its number.
         (Field::NvlinkReplay, 33.0),
-        // Told for all links at once, so the links' own are left out.
+        // Reported for all links at once, so the links' own are left out.
         (Field::NvlinkBytes, 2000.0),
         (Field::Xid, 0.0),
     ] {
@@ -134,12 +134,12 @@ fn a_driver_tells_everything_it_has() {
 }
 
 #[test]
-fn an_xid_is_told_and_remembered() {
+fn an_xid_is_reported_and_remembered() {
     let Some(fake) = Fake::plain() else { return };
     let driver = fake.open().expect("opens");
     let gpus = devices(&driver);
-    let told = driver.wait_event(Duration::from_millis(1));
-    assert_eq!(told, Ok(Some(DriverEvent { gpu: Some(1), xid: 31 })));
+    let reported = driver.wait_event(Duration::from_millis(1));
+    assert_eq!(reported, Ok(Some(DriverEvent { gpu: Some(1), xid: 31 })));
     assert_eq!(driver.wait_event(Duration::from_millis(1)), Ok(None));
     let mut s = Sample::default();
     gpus[1].sample(&mut s).expect("answers");
@@ -230,20 +230,20 @@ fn a_call_that_hangs_holds_only_who_made_it() {
     let mut gpus = devices(&driver);
     let other = gpus.pop().expect("two");
     let hung = gpus.pop().expect("two");
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let asks = std::thread::spawn(move || {
         let mut s = Sample::default();
         let answer = hung.sample(&mut s);
-        tell.send(answer).expect("heard");
+        sender.send(answer).expect("heard");
     });
     let mut s = Sample::default();
     for _ in 0..20 {
         other.sample(&mut s).expect("answers");
     }
     assert!(driver.wait_event(Duration::from_millis(1)).is_ok());
-    assert!(told.try_recv().is_err());
+    assert!(receiver.try_recv().is_err());
     std::fs::write(&go, "").expect("written");
-    assert_eq!(told.recv(), Ok(Ok(())));
+    assert_eq!(receiver.recv(), Ok(Ok(())));
     asks.join().expect("ends");
 }
 
@@ -290,6 +290,6 @@ fn the_library_can_be_named_in_the_environment() {
         .env("MUSTER_NVML", &fake.library)
         .output()
         .expect("runs");
-    let told = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && told.contains("1 passed"), "{told}");
+    let reported = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && reported.contains("1 passed"), "{reported}");
 }

@@ -1,4 +1,4 @@
-//! What nodes tell all the time: heartbeats and rows of telemetry, from the bytes of a connection
+//! What nodes report all the time: heartbeats and rows of telemetry, from the bytes of a connection
 //! to the watch over the fleet's health.
 
 use crate::{WriteCounts, measured};

@@ -31,7 +31,7 @@ fn a_case_writes_the_same_every_time() {
     }
 }
 
-/// So that only what it costs can tell them apart.
+/// So that only what it costs can distinguish them.
 #[test]
 fn the_slow_case_writes_what_the_other_does() {
     let (ok, line) = guard("heartbeat");

@@ -37,8 +37,8 @@ pub struct EndedAttempt<'a> {
     pub verdict: Verdict,
     /// The nodes it ran on.
     pub nodes: &'a [NodeName],
-    /// When its last rank had ended, where every node told of the end of its own ranks.
-    pub told_at: Option<Time>,
+    /// When its last rank had ended, where every node reported the end of its own ranks.
+    pub reported_at: Option<Time>,
     /// A clock ended it (its time limit): nothing that began later has to do with that.
     pub by_clock: bool,
 }
@@ -181,11 +181,11 @@ pub fn attribute(
             let slow = FailureMode::is_one_of(&k.seen.kind, &SLOW);
             let seen = if slow { k.seen.first_seen } else { k.seen.last_seen };
             let until = if ended.by_clock { ended.at } else { ended.at + AFTER };
-            // A node that told of its ranks' end before anybody called it lost fell silent
-            // afterwards. One that told later had been silent and came back.
+            // A node that reported its ranks' end before anybody called it lost fell silent
+            // afterwards. One that reported later had been silent and came back.
             let silent = FailureMode::is_one_of(&k.seen.kind, &SILENCE);
-            let told = ended.told_at.filter(|_| silent);
-            seen >= from && k.seen.first_seen <= until && told.is_none_or(|t| k.opened_at < t)
+            let reported = ended.reported_at.filter(|_| silent);
+            seen >= from && k.seen.first_seen <= until && reported.is_none_or(|t| k.opened_at < t)
         })
         .filter_map(|k| Some((component(k.seen)?, *k)))
         .filter(|(b, k)| concerns(k.seen, *b, key, ended.nodes))

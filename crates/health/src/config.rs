@@ -72,7 +72,7 @@ pub struct WatchConfig {
 
     /// How long processes hang in the kernel. 90 s on top of the 30 s that make one count.
     pub stuck_for: Span,
-    /// An agent that is heard and tells no rows. 30 s, and six times its usual pause.
+    /// An agent that is heard and reports no rows. 30 s, and six times its usual pause.
     pub silent_for: Span,
 
     /// A probe of a file system that waits so long. 30 s.

@@ -52,7 +52,7 @@ impl Drift {
     }
 }
 
-/// Nodes that are set up differently, with how. A component that a node does not tell of is no
+/// Nodes that are set up differently, with how. A component that a node does not report is no
 /// difference.
 ///
 /// A false alarm costs nothing: it is a remark to operators.

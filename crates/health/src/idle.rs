@@ -145,7 +145,7 @@ mod tests {
         i.push(&columns(), &[idle, idle, busy].concat(), at(20), GAP);
         let of = |set: &[u32]| i.since(set.iter().copied(), at(20), GAP);
         assert_eq!((of(&[0]), of(&[0, 1]), of(&[0, 1, 2])), (Some(at(0)), Some(at(20)), None));
-        assert_eq!((of(&[]), of(&[3])), (None, None), "no GPUs, and one that tells nothing");
+        assert_eq!((of(&[]), of(&[3])), (None, None), "no GPUs, and one that reports nothing");
         assert!(i.any_since(at(0)) && !i.any_since(at(0) - Span(1)));
         // Other columns: nothing is known.
         i.push(&["temp".to_string()], &[60.0; 3], at(30), GAP);

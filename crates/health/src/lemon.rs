@@ -62,7 +62,7 @@ struct Fail {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
-    /// In the order they were told.
+    /// In the order they were reported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fails: Vec<Fail>,
     /// Busy milliseconds of each day; no more days than the window has.

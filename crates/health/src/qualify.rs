@@ -34,7 +34,7 @@ enum Good {
     Less,
 }
 
-/// Floors and expectations tell which way is good; without them only rates are compared.
+/// Floors and expectations say which way is good; without them only rates are compared.
 fn good(c: &Check) -> Option<Good> {
     match (c.expected, c.floor) {
         (Some(e), Some(f)) if e < f => Some(Good::Less),

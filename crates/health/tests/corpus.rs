@@ -221,7 +221,7 @@ fn what_a_line_names_is_kept() {
     assert_eq!((f.device, f.pci.map(|p| p.bus)), (Some("mlx5_5"), Some(0xab)));
     let f =
         fault("pcieport 0000:17:01.0: AER: Correctable error message received from 0000:3d:00.0");
-    assert_eq!(f.pci.map(|p| p.bus), Some(0x3d), "the device, not the port that tells");
+    assert_eq!(f.pci.map(|p| p.bus), Some(0x3d), "the device, not the port that reports");
     let f = fault("ray::Worker [x][9]: segfault at 0 ip 0 sp 0 error 4 in libnccl.so");
     assert_eq!((f.pid, f.process), (Some(9), Some(&b"ray::Worker [x]"[..])));
 }
@@ -320,7 +320,7 @@ proptest! {
     ) {
         let mut r = reader();
         let mut read = 0_u64;
-        let mut told = 0_u64;
+        let mut reported = 0_u64;
         for (line, at) in &lines {
             read += u64::from(matches!(parse(line), Some(Line::Fault(_))));
             r.line(Time(*at), line);
@@ -331,12 +331,12 @@ proptest! {
         }
         let mut now = 0;
         for _ in 0..40 {
-            told += r.take(Time(now)).iter().map(|s| s.count).sum::<u64>();
+            reported += r.take(Time(now)).iter().map(|s| s.count).sum::<u64>();
             now += 120_000;
         }
-        // Lines that only add to others are not counted; everything else is told once.
-        prop_assert!(told <= read + 5, "{told} of {read}");
-        prop_assert!(read == 0 || told > 0, "{told} of {read}");
+        // Lines that only add to others are not counted; everything else is reported once.
+        prop_assert!(reported <= read + 5, "{reported} of {read}");
+        prop_assert!(read == 0 || reported > 0, "{reported} of {read}");
         prop_assert!(r.next_due().is_none());
     }
 }

@@ -138,14 +138,14 @@ fn fit(cells: &Cells) -> (f64, [Vec<f64>; 3]) {
     for _ in 0..200 {
         for d in 0..3 {
             let mut seen = vec![0.0; f[d].len()];
-            let mut told = seen.clone();
+            let mut forecast = seen.clone();
             for (k, c) in cells {
                 let rate = f[0][k.0] * f[1][k.1] * f[2][k.2];
                 seen[pick(k, d)] += c.failed as f64;
-                told[pick(k, d)] += c.months as f64 * chance(rate);
+                forecast[pick(k, d)] += c.months as f64 * chance(rate);
             }
             for i in 0..f[d].len() {
-                f[d][i] *= seen[i] / told[i];
+                f[d][i] *= seen[i] / forecast[i];
             }
         }
     }
@@ -183,7 +183,7 @@ fn brier(cells: &Cells, chance: impl Fn(Key) -> f64) -> f64 {
     cells.iter().map(of).sum::<f64>() / sum(cells).months as f64
 }
 
-/// How often a month with a failure was told a higher chance than one without.
+/// How often a month with a failure was given a higher chance than one without.
 fn auc(cells: &Cells) -> f64 {
     let mut by: Vec<(f64, Cell)> = cells.iter().map(|(k, c)| (predicted(&TITAN, *k), *c)).collect();
     by.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -196,7 +196,7 @@ fn auc(cells: &Cells) -> f64 {
     won / (sum(cells).failed as f64 * below)
 }
 
-/// Months, failures told and failures seen where the chance lies within bounds.
+/// Months, failures predicted and failures seen where the chance lies within bounds.
 fn band(cells: &Cells, from: f64, to: f64) -> (u64, f64, u64) {
     let within = cells.iter().filter(|(k, _)| (from..to).contains(&predicted(&TITAN, **k)));
     within.fold((0, 0.0, 0), |a, (k, c)| {
@@ -287,6 +287,6 @@ fn titans_gpus_fail_as_often_as_the_model_says() {
     let plain = all.failed as f64 / all.months as f64;
     assert!(brier(test, |k| predicted(&TITAN, k)) < brier(test, |_| plain));
     let (_, expected, failed) = band(test, 0.0, 1.01);
-    assert!((expected / failed as f64 - 1.0).abs() < 0.25, "{expected} told, {failed} seen");
+    assert!((expected / failed as f64 - 1.0).abs() < 0.25, "{expected} predicted, {failed} seen");
     assert!(auc(test) > 0.75);
 }

@@ -196,7 +196,7 @@ fn each_tier_is_kept_for_its_time() {
 }
 
 #[test]
-fn only_whole_steps_of_the_time_that_is_allowed_are_told_and_lines_are_put_together() {
+fn only_whole_steps_of_the_time_that_is_allowed_are_reported_and_lines_are_put_together() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path(), limits(10_000));
     let ids: Vec<SeriesId> = (0..3).map(|g| store.series("n1", Some(g), "util").unwrap()).collect();

@@ -126,7 +126,7 @@ fn authenticate(parts: &Parts, app: &App) -> Result<Caller, Denied> {
     };
     app.brain().read(|state| {
         let known = state.tokens.get(id);
-        // The comparison is made in any case, so that the time does not tell which ids exist.
+        // The comparison is made in any case, so that the time does not reveal which ids exist.
         let hash = known.map_or("", |t| t.hash.as_str());
         let right = match &credential {
             Credential::Token(_) => token::same(hash, &shown),
@@ -335,7 +335,7 @@ impl FromRequestParts<App> for Writer {
 }
 
 /// Those who write and must be somebody for it. Others are refused before their body is read: it may
-/// be a large one, and what is wrong with it is told only to those who may do this at all.
+/// be a large one, and what is wrong with it is shown only to those who may do this at all.
 macro_rules! writers {
     ($($(#[$doc:meta])* $name:ident = $check:ident($role:ident);)*) => {$(
         $(#[$doc])*

@@ -281,8 +281,8 @@ mod tests {
         assert_eq!((own(Some("beta")), own(None)), (Some(OwnGpus::new()), None));
         let figures = |heard: Time, own: Option<&[(GpuSet, Time)]>| {
             let gpus = vec![50.0f32; 8].into();
-            let told = row(&Row { at: heard, heard, gpus, host: vec![1.0f32].into() }, 1, own);
-            (told.gpus.iter().flatten().flatten().count(), told.host[0].is_some())
+            let reported = row(&Row { at: heard, heard, gpus, host: vec![1.0f32].into() }, 1, own);
+            (reported.gpus.iter().flatten().flatten().count(), reported.host[0].is_some())
         };
         let before = since - Span(1);
         assert_eq!(figures(since, Some(&held[..])), (2, false));

@@ -79,7 +79,7 @@ pub(crate) fn is_own(headers: &HeaderMap, uri: &Uri, https: bool) -> bool {
     at.zip(host).is_some_and(|(at, host)| at.eq_ignore_ascii_case(host))
 }
 
-/// What a write with a session from elsewhere is told.
+/// What a write with a session from elsewhere gets as its answer.
 pub(crate) fn not_own() -> Failure {
     Failure::not_allowed("a session writes from the console's own pages only")
         .hint("send the header `Muster-Console: 1` from the same origin, or a token")

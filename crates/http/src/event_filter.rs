@@ -80,7 +80,7 @@ impl EventFilter {
         *self == EventFilter::default()
     }
 
-    /// Could this record be wanted, as far as can be told without writing it out?
+    /// Could this record be wanted, as far as can be known without writing it out?
     pub(crate) fn may_take(&self, record: &Record) -> bool {
         self.from.is_none_or(|t| record.at >= t)
             && self.to.is_none_or(|t| record.at < t)

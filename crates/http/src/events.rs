@@ -109,7 +109,7 @@ pub(super) fn view(
 /// Where a reader goes on.
 pub(super) struct StreamPosition {
     pub(super) after: Seq,
-    /// They named the place themselves, so what is missing behind it must be told.
+    /// They named the place themselves, so what is missing behind it must be reported.
     pub(super) named: bool,
 }
 
@@ -141,7 +141,7 @@ fn start(
     Ok(StreamPosition { after: position(app, caller, text, field)?, named: true })
 }
 
-/// Records behind a place. When the place is archived, those who named it are told; the others
+/// Records behind a place. When the place is archived, those who named it are informed; the others
 /// get the oldest that are kept.
 pub(super) async fn read(
     app: &App,
@@ -210,7 +210,7 @@ pub(crate) async fn events(
 
 async fn follow(app: App, caller: Caller, filter: EventFilter, from: StreamPosition) -> Reply {
     let permit = app.stream_permit(&caller.token)?;
-    // A place that is archived is told with its status, before the stream begins.
+    // A place that is archived is reported with its status, before the stream begins.
     read(&app, &caller, &from).await?;
     let end = app.brain().durable();
     let (outlet, stream) = StreamBuffer::new(&app, &caller.token);
@@ -240,7 +240,7 @@ pub(crate) fn still_valid(app: &App, caller: &Caller) -> bool {
     })
 }
 
-/// What comes behind a place, up to the end that followers were told of. Followers at the same
+/// What comes behind a place, up to the end that followers know of. Followers at the same
 /// place share one text. Who reads far behind the others reads alone; after a burst all of them are a
 /// little behind.
 async fn batch(
@@ -310,7 +310,7 @@ async fn produce(
     mut from: StreamPosition,
     outlet: StreamBuffer,
 ) {
-    let (mut told, _follower) = Feed::follow(&app);
+    let (mut feed, _follower) = Feed::follow(&app);
     let mut sent = outlet.send(Bytes::from_static(b"retry: 1000\n\n")).await;
     let keep_alive = app.config().keep_alive;
     // Not since the log moved: where a filter lets nothing through, the reader still hears of us.
@@ -327,12 +327,12 @@ async fn produce(
                 ));
             }
         }
-        let end = *told.borrow_and_update();
+        let end = *feed.borrow_and_update();
         if !still_valid(&app, &caller) {
             return outlet.end(": this token or session has expired, or was revoked\n\n".into());
         }
         if from.after < end {
-            // A failure ends the stream; the reader comes back with its last id and is told why.
+            // A failure ends the stream; the reader comes back with its last id and learns why.
             let Ok(batch) = batch(&app, &caller, &filter, &from, end).await else { return };
             let moved = batch.upto > from.after;
             from = StreamPosition { after: batch.upto, named: true };
@@ -349,8 +349,8 @@ async fn produce(
             }
         }
         tokio::select! {
-            changed = told.changed() => if changed.is_err() { return },
-            // What ended is told above.
+            changed = feed.changed() => if changed.is_err() { return },
+            // What ended is reported above.
             () = caller.expired(&app) => {}
             () = tokio::time::sleep(keep_alive.saturating_sub(last_sent.elapsed())) => {
                 sent = outlet.send(Bytes::from_static(b": still here\n\n")).await;

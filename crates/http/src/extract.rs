@@ -31,7 +31,7 @@ pub(crate) struct JsonBody<T, const TIMES: usize = 1> {
     pub(crate) raw: Bytes,
 }
 
-/// What tells of a whole site at once: 100,000 nodes take about 16 MiB. Only after an extractor that
+/// What reports a whole site at once: 100,000 nodes take about 16 MiB. Only after an extractor that
 /// has looked at who sends it ([`super::auth::AdminWriter`]).
 pub(crate) const WHOLE_SITE: usize = 32;
 
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_body_is_told_with_its_place() {
+    fn a_bad_body_is_reported_with_its_place() {
         let e = parse::<JobSpec>(b"{\n \"gang\": {\"nodes\": -1}}").map(|_| ()).unwrap_err();
         assert_eq!(e.status(), 422);
         let text = format!("{e:?}");

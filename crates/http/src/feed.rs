@@ -31,7 +31,7 @@ const SHARED: usize = 128;
 /// Their bytes.
 const SHARED_BYTES: usize = 8 << 20;
 
-/// What happened between two places of the log, as one audience is told of it.
+/// What happened between two places of the log, as one audience sees it.
 pub(crate) struct Batch {
     /// The last record that was looked at.
     pub(crate) upto: Seq,
@@ -90,7 +90,7 @@ impl Drop for PendingBatch<'_> {
 
 /// What followers of the log share.
 pub(crate) struct Feed {
-    /// The durable end of the log as each group of followers is told of it.
+    /// The durable end of the log as each group of followers sees it.
     ends: [watch::Sender<Seq>; GROUPS as usize],
     started: AtomicBool,
     followers: AtomicU32,
@@ -171,7 +171,7 @@ impl Feed {
         NextText::Make(PendingBatch { feed: self, audience: audience.clone(), after })
     }
 
-    /// Tells a group of followers where the log ends now.
+    /// Informs a group of followers where the log ends now.
     fn wake(&self, group: usize, durable: Seq) {
         self.ends[group].send_if_modified(|end| std::mem::replace(end, durable) != durable);
     }
@@ -182,7 +182,7 @@ async fn pump(app: Weak<super::Inner>, mut durable: watch::Receiver<Seq>) {
         durable.mark_unchanged();
         let mut pace = Duration::ZERO;
         for group in 0..GROUPS as usize {
-            // Each group is told all that is there when its turn comes.
+            // Each group gets all that is there when its turn comes.
             let end = *durable.borrow();
             {
                 let Some(app) = app.upgrade() else { return };

@@ -131,7 +131,7 @@ pub(super) fn fleet_report_body(
         supply.add(&all(r));
         seen.add(&r.seen);
     }
-    // A tenant is not told how much there is, nor what others do with it.
+    // A tenant does not learn how much there is, nor what others do with it.
     let none = TelemetryTotals::default();
     let row = |r: &Row| FleetRow {
         from: r.from.into(),

@@ -16,13 +16,13 @@ use muster_server::brain::Brain;
 use muster_server::metering::{CLASSES, Gauges, OUTCOMES};
 use std::collections::BTreeMap;
 
-/// Kinds of GPUs, and projects, that are told apart.
+/// Kinds of GPUs, and projects, that are distinguished.
 const NAMES: usize = 64;
-/// Under this name the others are told.
+/// Under this name the others are listed.
 const OTHERS: &str = "(others)";
 /// What GPUs are to new work, in the order of [`gpu_uses`].
 pub(super) const GPU_USES: [&str; 4] = ["used", "free", "out", "spare"];
-/// Shares of those who wait for which their wait is told.
+/// Shares of those who wait for which their wait is reported.
 const QUANTILES: [(usize, &str); 4] = [(50, "0.5"), (90, "0.9"), (99, "0.99"), (100, "1")];
 
 fn named<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {

@@ -51,7 +51,7 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-/// What every answer tells browsers: its type is what it says, and over TLS that this site is
+/// What every answer says to browsers: its type is what it says, and over TLS that this site is
 /// never to be asked without.
 fn secure(headers: &mut HeaderMap, https: bool) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -71,7 +71,8 @@ fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job
     shown
 }
 
-/// The newest step that a rank of the job told; the lowest rank speaks for those that are level.
+/// The newest step that a rank of the job reported; the lowest rank speaks for those that are
+/// level.
 fn progress(app: &App, job: &ModelJob) -> Option<Progress> {
     let steps = app.agents().steps(job.attempt_key()?);
     let newest = steps.into_iter().rev().max_by_key(|s| s.step)?;
@@ -493,7 +494,7 @@ fn explanation(
 pub(crate) struct Nothing {}
 
 /// Does the same to a job, or to every task of an array when its plain number is given. The command
-/// is told whether it is about a whole array.
+/// knows whether it is about a whole array.
 async fn steer(
     app: App,
     writer: Writer,

@@ -98,7 +98,7 @@ pub struct HttpConfig {
     pub task_changes: Rate,
     /// Wrong tokens from one address.
     pub wrong_tokens: Rate,
-    /// Refusals (no token, a wrong one, too many requests) that one address is told at once.
+    /// Refusals (no token, a wrong one, too many requests) that one address gets at once.
     pub refusals: Rate,
     /// How long it waits for each beyond them.
     pub refusal_pause: Duration,
@@ -120,8 +120,8 @@ pub struct HttpConfig {
     pub stream_bytes: usize,
     /// The same of all event streams of one token.
     pub stream_bytes_per_token: usize,
-    /// Whether browsers reach the API over TLS, also that of a proxy: they are then told to come back
-    /// no other way.
+    /// Whether browsers reach the API over TLS, also that of a proxy: they are then asked to come
+    /// back no other way.
     pub https: bool,
     /// Longest time until the head of an answer.
     pub request_timeout: Duration,
@@ -321,7 +321,8 @@ impl App {
     fn strangers(&self) -> &Buckets<IpAddr> {
         &self.0.strangers
     }
-    /// How long this answer waits: whoever is refused again and again asks as fast as it is told so.
+    /// How long this answer waits: whoever is refused again and again asks as fast as it gets its
+    /// answer.
     fn pause_of_refusal(&self, status: StatusCode, from: IpAddr) -> Option<Duration> {
         let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
         let many = refused && self.0.refused.take(&from, Instant::now()).is_err();
@@ -355,7 +356,7 @@ impl App {
         &self.0.standings
     }
 
-    /// What was told to whom.
+    /// What was sent to whom.
     fn post(&self) -> &AlertDelivery {
         &self.0.post
     }
@@ -366,7 +367,7 @@ impl App {
         &self.0.counter
     }
 
-    /// Starts to count and to tell whom alerts concern. `base` is the console's address.
+    /// Starts to count and to notify whom alerts concern. `base` is the console's address.
     ///
     /// # Errors
     /// When there can be no HTTP client.

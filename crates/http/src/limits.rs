@@ -20,7 +20,7 @@ const SHARDS: usize = 16;
 /// Callers remembered per shard; beyond it those whose bucket is full again are forgotten.
 const REMEMBERED: usize = 4096;
 
-/// What who waits for a bucket that is never filled again is told.
+/// The answer to who waits for a bucket that is never filled again.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 struct Bucket {

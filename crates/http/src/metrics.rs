@@ -98,7 +98,7 @@ impl Pages {
     }
 }
 
-/// Methods that are told apart; the rest share one word, so that strange requests add no series.
+/// Methods that are distinguished; the rest share one word, so that strange requests add no series.
 fn method_word(m: &axum::http::Method) -> &'static str {
     match m.as_str() {
         "GET" => "GET",
@@ -265,7 +265,7 @@ fn watch_metrics(h: &HealthStats, out: &mut Registry) {
     for (name, help, n) in [
         ("muster_watch_accepted_total", "Rows, steps and heartbeats that were accepted.", h.taken),
         ("muster_watch_dropped_total", "Those that found no space.", h.dropped),
-        ("muster_watch_findings_reported_total", "Findings reported to the log.", h.told),
+        ("muster_watch_findings_reported_total", "Findings reported to the log.", h.reported),
         (
             "muster_watch_findings_lost_total",
             "Findings dropped because the log accepted none for too long.",

@@ -130,7 +130,7 @@ fn holds(h: &Holder, slice: &MigSlice) -> bool {
     matches!(&h.part, Some(AllocatedPart::Mig { start, .. }) if u32::from(*start) == slice.start)
 }
 
-/// Slices as the driver tells them, with who runs in each.
+/// Slices as the driver reports them, with who runs in each.
 fn list_slices(slices: &[MigSlice], holders: &[Holder]) -> Vec<Present> {
     let one = |s: &MigSlice| {
         let user = holders.iter().find(|h| holds(h, s)).map(|h| h.key);
@@ -139,8 +139,8 @@ fn list_slices(slices: &[MigSlice], holders: &[Holder]) -> Vec<Present> {
     slices.iter().map(one).collect()
 }
 
-/// A GPU that does not tell how it can be cut: by the tables of its kind, with a slice for each job
-/// that holds one. The third is what profiles are called in the tables that are asked for under
+/// A GPU that does not report how it can be cut: by the tables of its kind, with a slice for each
+/// job that holds one. The third is what profiles are called in the tables that are asked for under
 /// another name.
 fn by_tables(
     gpu: &Gpu,

@@ -158,11 +158,11 @@ fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
             gpus.extend(slot.gpus.iter());
         }
         let seen = caller.sees(&job.project);
-        let told = |text: String| if seen { text } else { "another project's".into() };
+        let visible = |text: String| if seen { text } else { "another project's".into() };
         out.jobs.push(NodeJob {
-            id: told(job.display_id()),
-            name: told(job.name.to_string()),
-            project: told(job.project.to_string()),
+            id: visible(job.display_id()),
+            name: visible(job.name.to_string()),
+            project: visible(job.project.to_string()),
             state: job.state,
             gpus,
         });

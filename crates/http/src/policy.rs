@@ -113,8 +113,8 @@ fn view_quotas(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
     (seq, Quotas { kind: Kind::Quotas, version, quotas, report })
 }
 
-/// Leaves out what would tell a project how much the others use: from a part of all and the use that
-/// it stands for follows all. How far each limit is used stays, because work waits for that.
+/// Leaves out what would show a project how much the others use: from a part of all and the use
+/// that it stands for follows all. How far each limit is used stays, because work waits for that.
 fn keep_own(report: &mut QuotaReport, own: &ProjectName) {
     report.accounts.retain(|a| a.project == own.as_str());
     if let Some(whole) = report.accounts.iter_mut().find(|a| a.user.is_none()) {
@@ -185,7 +185,7 @@ mod tests {
     use muster_model::quota::QueueOrder;
 
     #[test]
-    fn a_project_is_not_told_what_the_others_use() {
+    fn a_project_does_not_see_what_the_others_use() {
         let row = |name: &str| QuotaRow {
             name: name.to_owned(),
             parent: None,

@@ -17,7 +17,7 @@ use muster_metering::{
 use muster_model::job::{Job, Verdict};
 use muster_server::metering::{AttemptMetric, JobMetrics};
 
-/// Attempts that are told one by one.
+/// Attempts that are reported one by one.
 const ATTEMPTS: usize = 256;
 
 /// Get where a job's time went, what it did with its GPUs, and what would have been enough.
@@ -174,13 +174,13 @@ fn of(job: &Job, figures: &JobMetrics, asked: &GivenResources) -> JobReport {
     }
 }
 
-fn efficiency(told: &AttemptMetric<GpuUsage>, asked: &GivenResources) -> Efficiency {
-    let u = &told.what;
+fn efficiency(reported: &AttemptMetric<GpuUsage>, asked: &GivenResources) -> Efficiency {
+    let u = &reported.what;
     Efficiency {
-        attempt: told.attempt,
+        attempt: reported.attempt,
         since: u.first.into(),
         until: u.last.into(),
-        whole: told.whole,
+        whole: reported.whole,
         gpus: u.gpus,
         gpus_unused: u.unused,
         rows: u.rows,
@@ -198,8 +198,8 @@ fn efficiency(told: &AttemptMetric<GpuUsage>, asked: &GivenResources) -> Efficie
     }
 }
 
-fn steps(told: &AttemptMetric<Pace>) -> StepsReport {
-    let p = &told.what;
+fn steps(reported: &AttemptMetric<Pace>) -> StepsReport {
+    let p = &reported.what;
     let all: u64 = p.stages.iter().map(|(_, us)| us).sum();
     let stage = |(name, us): &(String, u64)| StageReport {
         name: name.clone(),
@@ -208,11 +208,11 @@ fn steps(told: &AttemptMetric<Pace>) -> StepsReport {
         advice: Stage::of(name).advice().into(),
     };
     StepsReport {
-        attempt: told.attempt,
+        attempt: reported.attempt,
         since: p.first.into(),
-        whole: told.whole,
+        whole: reported.whole,
         step: p.step,
-        reports: p.told,
+        reports: p.reported,
         step_ms: p.step_us.map(ms),
         stages: p.stages.iter().map(stage).collect(),
         ranks: p.ranks,
@@ -225,7 +225,7 @@ fn steps(told: &AttemptMetric<Pace>) -> StepsReport {
 /// Reports before a stage is called the slowest.
 const REPORTS: u64 = 10;
 
-/// The slowest stage, where several are told.
+/// The slowest stage, where several are reported.
 fn slowest(steps: &StepsReport) -> Option<AdviceLine> {
     let first = steps.stages.first().filter(|_| steps.stages.len() > 1)?;
     (steps.reports >= REPORTS).then(|| AdviceLine {

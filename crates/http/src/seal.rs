@@ -1,4 +1,4 @@
-//! Positions in the log for tenants. A global sequence number would tell them how busy the
+//! Positions in the log for tenants. A global sequence number would show them how busy the
 //! others are, so theirs is sealed: it only means something to this site and their project.
 
 use base64::Engine as _;
@@ -104,7 +104,8 @@ impl Sealer {
 
     /// An object's version as this project sees it: a number that stands for one version and says
     /// nothing about how many records lie between two. A version is the log's sequence, and that would
-    /// tell how much others do. (A Feistel network over the lower 48 bits, so that it can be opened.)
+    /// show how much others do. (A Feistel network over the lower 48 bits, so that it can be
+    /// opened.)
     pub(crate) fn seal_version(&self, project: &ProjectName, version: u64) -> u64 {
         let (rest, mut left, mut right) = halves(version);
         for round in 0..ROUNDS {

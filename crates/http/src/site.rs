@@ -43,7 +43,7 @@ pub(crate) fn who(app: &App, caller: &Caller) -> Response {
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/server", tag = "site",
     responses((status = 200, description = "The server.", body = ServerInfo))))]
 pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Reply {
-    // A tenant is not told how busy the others are, nor how large the site is.
+    // A tenant does not learn how busy the others are, nor how large the site is.
     let whole = caller.actor.project.is_none();
     let config = app.config();
     let (brain, asking) = (app.brain().clone(), caller.clone());
@@ -271,7 +271,7 @@ fn site_metrics(app: &App, out: &mut Registry) {
     });
     let help = "Jobs by state; ended ones as far as they are stored.";
     let mut m = out.gauge("muster_jobs", help);
-    // Every state a job can be in, so that a state without jobs is told as zero.
+    // Every state a job can be in, so that a state without jobs is reported as zero.
     for state in JobState::ALL {
         m.put(&[("state", state.word())], jobs.get(&state).copied().unwrap_or(0));
     }

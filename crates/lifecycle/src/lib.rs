@@ -124,7 +124,7 @@ pub fn state(node: &Node) -> &'static str {
     }
 }
 
-/// How long a node may stand in a stage before somebody is told; none: for ever.
+/// How long a node may stand in a stage before somebody is notified; none: for ever.
 #[must_use]
 pub fn time_limit(stage: Stage) -> Option<Span> {
     match stage {

@@ -1,5 +1,5 @@
 //! How much automation may take out of service. What would pass a limit waits, and people are
-//! told.
+//! reported.
 
 use muster_model::remediation::{Limits, Share, in_nodes};
 
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_storm_is_many_nodes_at_once() {
         let l = Limits::default();
-        assert!(!storm(&l, 4, 8), "too few to tell");
+        assert!(!storm(&l, 4, 8), "too few to judge");
         assert!(storm(&l, 5, 16));
         assert!(!storm(&l, 100, 1000));
         assert!(storm(&l, 250, 1000));

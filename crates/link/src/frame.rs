@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_inside_a_frame_is_told_from_an_end_between_frames() {
+    async fn an_end_inside_a_frame_is_distinguished_from_an_end_between_frames() {
         let data = written(&[Frame::Message("hello".into())]).await;
         let mut r = FrameReader::new(&data[..data.len() - 1], 100);
         assert!(matches!(r.next::<String>().await, Err(LinkError::Cut)));

@@ -151,7 +151,7 @@ impl fmt::Debug for JoinSecret {
     }
 }
 
-/// Everything an agent sees, told on every connection.
+/// Everything an agent sees, reported on every connection.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Hello {
     /// Version spoken.
@@ -162,7 +162,7 @@ pub struct Hello {
     pub node: NodeName,
     /// Identity of the machine.
     pub machine: String,
-    /// Random for each agent process: two at once with one identity are told apart by it.
+    /// Random for each agent process: two at once with one identity are distinguished by it.
     pub instance: String,
     /// Boot id.
     pub boot: String,
@@ -509,7 +509,7 @@ pub struct RunDetail {
     /// Path of the checkpoint to go on from.
     #[serde(default)]
     pub resume: Option<String>,
-    /// The step in it, when whoever wrote it told one; an older server does not say.
+    /// The step in it, when whoever wrote it reported one; an older server does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_step: Option<u64>,
     /// What to do without a server.

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_authority_is_repaired_or_told() {
+    fn half_an_authority_is_repaired_or_reported() {
         let d = dir();
         Authority::create_or_load(d.path()).unwrap();
         let key = fs::read(d.path().join(CA_KEY)).unwrap();

@@ -64,7 +64,7 @@ pub fn provider() -> Arc<CryptoProvider> {
     PROVIDER.get_or_init(|| Arc::new(ring::default_provider())).clone()
 }
 
-/// Makes it the one of clients that are not told which to use (reqwest's). A second call does nothing.
+/// Makes it the one of clients that do not choose one (reqwest's). A second call does nothing.
 pub fn install() {
     // An error says that there is one already.
     let _ = ring::default_provider().install_default();

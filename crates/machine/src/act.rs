@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_says_and_how_it_ends_is_told() {
+    fn what_a_command_says_and_how_it_ends_is_reported() {
         let allowed = |script: &str| Allowed {
             reset: true,
             reset_command: shell(script),

@@ -47,7 +47,7 @@ fn run_test(test: &TestOrder) -> Result<(), String> {
         None => Box::new(RealBench(muster_gpu::open().map_err(|e| e.to_string())?)),
     };
     let last = Mutex::new((u64::MAX, String::new()));
-    let tell = |p: qualify::Progress| {
+    let send = |p: qualify::Progress| {
         // A test asks thousands of times a second whether to go on; who listens wants to know what
         // is new, and pays for every line.
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ fn run_test(test: &TestOrder) -> Result<(), String> {
         }
     };
     // Whoever wants it to stop ends this process.
-    let report = qualify::run(bench.as_ref(), &options, &tell, &AtomicBool::new(false));
+    let report = qualify::run(bench.as_ref(), &options, &send, &AtomicBool::new(false));
     write_answer(&Answer::Report(Box::new(report)));
     Ok(())
 }

@@ -70,7 +70,7 @@ fn left_on(driver: &Arc<dyn Driver>, gpus: &[u32]) -> Vec<String> {
         if !gpus.contains(&device.index()) {
             continue;
         }
-        // A device that does not answer is told by those who watch it.
+        // A device that does not answer is reported by those who watch it.
         for p in device.processes().unwrap_or_default() {
             let mib = p.memory.map_or_else(|| "unknown".into(), |m| (m >> 20).to_string());
             left.push(format!("process {} uses {mib} MiB of GPU {}", p.pid, device.index()));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_stays_is_told_and_one_that_leaves_is_waited_for() {
+    fn a_process_that_stays_is_reported_and_one_that_leaves_is_waited_for() {
         let world = SimDriver::new(&SimGpus::of(SimSku::H200Sxm, "n1", 1));
         let slot = SlotGpus {
             key: AttemptKey { job: JobId(1), attempt: 1 },

@@ -82,11 +82,11 @@ fn facts(driver: &dyn Driver, gpu: u32) -> Result<GpuFacts, String> {
     let devices = driver.devices().into_iter().flatten();
     let device = devices.into_iter().find(|d| d.index() == gpu);
     let device = device.ok_or_else(|| format!("GPU {gpu} does not answer"))?;
-    let told = device.describe().map_err(|e| format!("GPU {gpu}: {e}"))?;
-    if told.mig != Some(true) {
+    let described = device.describe().map_err(|e| format!("GPU {gpu}: {e}"))?;
+    if described.mig != Some(true) {
         return Err(format!("GPU {gpu} is not in MIG mode"));
     }
-    told.facts.map(|f| *f).ok_or_else(|| format!("GPU {gpu} does not report its slices"))
+    described.facts.map(|f| *f).ok_or_else(|| format!("GPU {gpu} does not report its slices"))
 }
 
 fn nodes(gpu: u32, slice: &MigSlice) -> Vec<std::path::PathBuf> {

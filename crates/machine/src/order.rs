@@ -1,4 +1,4 @@
-//! What a child that works on GPUs is told, and what it says.
+//! What a child that works on GPUs is asked, and what it answers.
 
 use muster_gpu::qualify::{Expectations, ExpectedGpus, Options};
 use muster_model::qualification::{Level, Qualification};

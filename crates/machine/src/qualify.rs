@@ -29,7 +29,7 @@ pub enum TestError {
     /// It did not end.
     #[error("the test did not end within {0:?}: the driver or the device hangs")]
     Hung(Duration),
-    /// It was told to stop.
+    /// It was asked to stop.
     #[error("the test was stopped")]
     Stopped,
 }
@@ -68,7 +68,7 @@ impl Spawned {
         Ok(Spawned { program: std::env::current_exe()?, order })
     }
 
-    /// Carries out an order; `tell` hears everything the child says.
+    /// Carries out an order; `on_progress` hears everything the child says.
     ///
     /// # Errors
     /// When the child could not be started, died, hung, was stopped or refused.
@@ -77,7 +77,7 @@ impl Spawned {
         order: &Order,
         most: Duration,
         stop: &AtomicBool,
-        tell: &mut dyn FnMut(Answer),
+        on_progress: &mut dyn FnMut(Answer),
     ) -> Result<(), TestError> {
         let mut child = Command::new(&self.program)
             .arg(child::ARG)
@@ -89,7 +89,7 @@ impl Spawned {
             .stdout(Stdio::piped())
             .spawn()
             .map_err(TestError::Start)?;
-        let ended = read_answers(&mut child, order, most, stop, tell);
+        let ended = read_answers(&mut child, order, most, stop, on_progress);
         if ended.is_err() {
             let _ = child.kill();
         }
@@ -109,7 +109,7 @@ impl Spawned {
     pub fn test(
         &self,
         level: Level,
-        tell: &mut dyn FnMut(u64, u64, &str),
+        on_progress: &mut dyn FnMut(u64, u64, &str),
         stop: &AtomicBool,
     ) -> Result<Qualification, TestError> {
         let order = TestOrder { level, ..self.order.clone() };
@@ -120,7 +120,7 @@ impl Spawned {
         let most = level.time_limit().to_std().max(length);
         let mut report = None;
         let done = self.execute(&Order::Test(order), most, stop, &mut |answer| match answer {
-            Answer::Progress { done, of, doing } => tell(done, of, &doing),
+            Answer::Progress { done, of, doing } => on_progress(done, of, &doing),
             Answer::Report(r) => report = Some(*r),
             Answer::Scrubbed(_) | Answer::Failed(_) => {}
         });
@@ -138,7 +138,7 @@ fn read_answers(
     order: &Order,
     most: Duration,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Answer),
+    on_progress: &mut dyn FnMut(Answer),
 ) -> Result<bool, TestError> {
     let text = serde_json::to_vec(order).map_err(|e| TestError::Start(e.into()))?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -167,7 +167,7 @@ fn read_answers(
             Ok(Answer::Failed(why)) => return Err(TestError::Reported(why)),
             Ok(answer) => {
                 done |= matches!(answer, Answer::Report(_) | Answer::Scrubbed(_));
-                tell(answer);
+                on_progress(answer);
             }
             Err(RecvTimeoutError::Timeout) if Instant::now() >= until => {
                 return Err(TestError::Hung(most));
@@ -182,7 +182,7 @@ impl Qualifier for Spawned {
     fn run(&self, level: Level, progress: &dyn Fn(Progress), stop: &AtomicBool) -> Qualification {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let start = Instant::now();
-        let mut tell = |done: u64, of: u64, doing: &str| {
+        let mut on_progress = |done: u64, of: u64, doing: &str| {
             progress(Progress {
                 done: u32::try_from(done).unwrap_or(u32::MAX),
                 of: u32::try_from(of).unwrap_or(u32::MAX),
@@ -190,7 +190,7 @@ impl Qualifier for Spawned {
                 eta: Some(Span::secs(of.saturating_sub(done))),
             });
         };
-        self.test(level, &mut tell, stop).unwrap_or_else(|e| Qualification {
+        self.test(level, &mut on_progress, stop).unwrap_or_else(|e| Qualification {
             level,
             started_at: Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
             took: Span(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_dies_hangs_refuses_or_is_stopped_is_told_apart() {
+    fn a_child_that_dies_hangs_refuses_or_is_stopped_is_distinguished() {
         let (died, _) = carry_out("kill -SEGV $$", LONG, false);
         assert!(matches!(died, Err(TestError::Died(_))), "{died:?}");
         let (hung, _) = carry_out("exec sleep 60", Duration::from_millis(300), false);

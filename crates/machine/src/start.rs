@@ -41,7 +41,7 @@ pub struct Options {
     pub runner_tools: RunnerTools,
 }
 
-/// What a machine does only when it is told to.
+/// What a machine does only when it is asked to.
 #[derive(Debug, Clone, Default)]
 pub struct OptionalDuties {
     /// File systems that are read, written and looked up every half minute.

@@ -21,8 +21,8 @@ pub struct Watch {
 
 #[derive(Default)]
 struct BufferedFaults {
-    /// Not told to the agent yet.
-    untold: Vec<ObservedFault>,
+    /// Not reported to the agent yet.
+    unreported: Vec<ObservedFault>,
     /// The newest ones that name a process, so that its end can be explained.
     recent: VecDeque<ObservedFault>,
 }
@@ -47,7 +47,7 @@ impl Watch {
             if fault.pid.is_some() {
                 kept.recent.push_back(fault.clone());
             }
-            kept.untold.push(fault);
+            kept.unreported.push(fault);
         }
         let extra = kept.recent.len().saturating_sub(REMEMBERED);
         kept.recent.drain(..extra);
@@ -88,7 +88,7 @@ fn describe(f: &ObservedFault) -> String {
 
 impl FaultSource for Watch {
     fn take(&self) -> Vec<ObservedFault> {
-        std::mem::take(&mut self.collect().untold)
+        std::mem::take(&mut self.collect().unreported)
     }
 
     fn waker(&self) -> Arc<Notify> {

@@ -84,8 +84,8 @@ fn gib(mib: u64) -> String {
 pub fn advice(asked: &GivenResources, used: &GpuUsage) -> Vec<Advice> {
     let each = used.rows / u64::from(used.gpus.max(1));
     let watched = used.last.since(used.first);
-    let all_told = used.gpus >= asked.gpus;
-    let enough = each >= ROWS && watched >= WATCHED && all_told;
+    let all_reported = used.gpus >= asked.gpus;
+    let enough = each >= ROWS && watched >= WATCHED && all_reported;
     if asked.gpus == 0 || asked.shared || !enough {
         return Vec::new();
     }

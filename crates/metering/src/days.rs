@@ -16,9 +16,9 @@ pub const DAY: i64 = 24 * HOUR;
 pub const HOURS_KEPT: i64 = 31 * 24;
 /// Days that are kept.
 pub const DAYS_KEPT: i64 = 400;
-/// Projects that are told apart in one hour or day.
+/// Projects that are distinguished in one hour or day.
 pub const PROJECTS_KEPT: usize = 64;
-/// Kinds of GPUs that are told apart in one hour or day.
+/// Kinds of GPUs that are distinguished in one hour or day.
 const SKUS_KEPT: usize = 32;
 /// Under this name the others are counted.
 pub const OTHERS: &str = "(others)";
@@ -39,7 +39,8 @@ pub struct Work {
     pub on_hold: u128,
     /// GPUs that were waited for on the way back from a failure.
     pub back: u128,
-    /// Work of days that were final that was lost in this time: those days stay as they were told.
+    /// Work of days that were final that was lost in this time: those days stay as they were
+    /// reported.
     #[serde(default)]
     pub lost_before: u128,
     /// Time with all ranks up, in milliseconds, of all jobs together.
@@ -197,16 +198,16 @@ impl Supply {
     }
 }
 
-/// What GPUs told of themselves, in looks at all of them.
+/// What GPUs reported about themselves, in looks at all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TelemetryTotals {
     /// How many looks.
     pub looks: u64,
-    /// GPUs that told how busy they are, of all looks together.
+    /// GPUs that reported how busy they are, of all looks together.
     pub util_gpus: u64,
     /// How busy, in thousandths, of all together.
     pub util: u64,
-    /// GPUs that told what they draw.
+    /// GPUs that reported what they draw.
     pub power_gpus: u64,
     /// What they draw, in milliwatts.
     pub power: u128,
@@ -243,7 +244,7 @@ pub struct Bucket {
     pub work: BTreeMap<String, Work>,
     /// By kind of GPU.
     pub supply: BTreeMap<String, Supply>,
-    /// What GPUs told.
+    /// What GPUs reported.
     pub seen: TelemetryTotals,
 }
 

@@ -47,7 +47,7 @@ pub struct Fleet {
     at: Time,
     /// What was before this is not known.
     since: Time,
-    /// What GPUs told before this is not known.
+    /// What GPUs reported before this is not known.
     seen_since: Option<Time>,
     calendar: Calendar,
     jobs: BTreeMap<JobId, ActiveJob>,
@@ -68,7 +68,7 @@ pub struct Row {
     pub work: Work,
     /// By kind of GPU.
     pub supply: BTreeMap<String, Supply>,
-    /// What GPUs told.
+    /// What GPUs reported.
     pub seen: TelemetryTotals,
 }
 
@@ -118,7 +118,7 @@ impl Fleet {
         self.since
     }
 
-    /// What GPUs told is known from here on.
+    /// What GPUs reported is known from here on.
     #[must_use]
     pub fn seen_since(&self) -> Option<Time> {
         self.seen_since
@@ -130,7 +130,7 @@ impl Fleet {
         self.nodes.counts()
     }
 
-    /// GPUs told of themselves.
+    /// GPUs reported about themselves.
     pub fn saw(&mut self, at: Time, seen: &TelemetryTotals) {
         self.seen_since.get_or_insert(at);
         self.calendar.at(at, |b| b.seen.add(seen));
@@ -151,7 +151,7 @@ impl Fleet {
         self.apply_job(r, heard);
     }
 
-    /// Tells open jobs' time in days that become final, before anything can change it.
+    /// Reports open jobs' time in days that become final, before anything can change it.
     fn finish_days(&mut self, now: Time, heard: ObservationLookup<'_>) {
         let before = final_before(now);
         if before <= final_before(self.at) {
@@ -281,7 +281,7 @@ impl Fleet {
     }
 
     /// An attempt was judged anew; with it the job that it ended.
-    fn judged(&mut self, key: AttemptKey, now: Verdict, sign: Option<Time>, told: Time) {
+    fn judged(&mut self, key: AttemptKey, now: Verdict, sign: Option<Time>, reported: Time) {
         let c = &mut self.calendar;
         let (going, over) = match self.over.get_mut(&key.job) {
             Some(o) => (&mut o.going, Some((o.at, &mut o.failed))),
@@ -295,7 +295,7 @@ impl Fleet {
             going.evaluate(no, now, sign);
             return;
         }
-        let open = |at: Time| at >= final_before(told);
+        let open = |at: Time| at >= final_before(reported);
         if open(at) {
             shift(c, at, &going.project, was, now, |w| &mut w.interrupted);
         }
@@ -320,7 +320,7 @@ impl Fleet {
         heard: ObservationLookup<'_>,
     ) -> Report {
         let now = now.max(self.at);
-        // What is not told yet is told as it looks now.
+        // What is not reported yet is reported as it looks now.
         let mut rest = Calendar::default();
         self.nodes.spread(now, &mut rest);
         for (id, g) in &self.jobs {

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_days_tell_nothing_and_flat_or_full_ones_are_said_to_be() {
+    fn too_few_days_say_nothing_and_flat_or_full_ones_are_said_to_be() {
         assert_eq!(forecast(&days(&[1, 2]), 10).trend, None);
         assert_eq!(forecast(&[], 0).trend, None);
         let of = |wanted: &[u64], capacity| forecast(&days(wanted), capacity).trend.unwrap().meets;

@@ -1,7 +1,7 @@
 //! Where a job's time went. The parts of a life cover it exactly: every millisecond from its
-//! submission to its end is one part, whatever the log, clocks and ranks told. Time in which the job
-//! had ended, before somebody had it run again, is no part of its life. It ends with its last
-//! rank, however long its end takes to be settled.
+//! submission to its end is one part, whatever the log, clocks and ranks reported. Time in which
+//! the job had ended, before somebody had it run again, is no part of its life. It ends with its
+//! last rank, however long its end takes to be settled.
 
 use crate::allocated::Allocated;
 use crate::history::{AttemptHistory, JobHistory, wanted_milli};
@@ -32,7 +32,7 @@ pub struct AttemptParts {
     pub verdict: Option<Verdict>,
     /// Checkpoints it wrote.
     pub checkpoints: u32,
-    /// Its lost work is an estimate: it told of no checkpoint, or not all it told is known.
+    /// Its lost work is an estimate: it reported no checkpoint, or not all it reported is known.
     pub estimated: bool,
 }
 
@@ -248,7 +248,7 @@ pub fn goodput(
     let mut out = Vec::new();
     let mut recovered = (0, 0u128);
     let (mut up, mut unsaved) = (Span(0), Span(0));
-    let tells = all.iter().any(|a| a.checkpoints > 0);
+    let reports = all.iter().any(|a| a.checkpoints > 0);
     let serves = job.spec.is_service();
     // When the failure was that it comes back from, and whether that is called a recovery.
     let mut hit: Option<Time> = None;
@@ -277,7 +277,7 @@ pub fn goodput(
         purse.now.verdict = a.verdict;
         purse.now.checkpoints = a.checkpoints;
         let lost = purse.now.time.get(Part::Lost) > 0;
-        purse.now.estimated = lost && !serves && (!tells || a.partial);
+        purse.now.estimated = lost && !serves && (!reports || a.partial);
         out.push(purse.now.clone());
         // One that never came up is part of the way back from what was before it.
         hit = match failed(a.verdict) {
@@ -338,7 +338,7 @@ fn lived(purse: &mut TimeLedger, a: &AttemptHistory, fate: &AttemptContext<'_>) 
     };
     purse.cut(started.min(freed), starts);
     let up = purse.at;
-    // A first step that is told late is not waited for longer than there was work.
+    // A first step that is reported late is not waited for longer than there was work.
     let first = a.working_at.or(fate.heard.and_then(|h| h.working_at));
     let work = first.filter(|w| a.saved_at.is_none_or(|s| *w <= s)).unwrap_or(started);
     let rest = fate.heard.map_or(&[][..], |h| &h.idle);

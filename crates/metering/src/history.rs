@@ -11,7 +11,7 @@ use muster_model::spec::{GpuPart, Group};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
-/// Attempts of one job that are kept; a job with more tells only of the newest.
+/// Attempts of one job that are kept; a job with more reports only of the newest.
 const KEPT: usize = 4096;
 
 /// One attempt.
@@ -44,7 +44,7 @@ pub struct AttemptHistory {
     pub verdict: Option<Verdict>,
     /// Checkpoints it wrote.
     pub checkpoints: u32,
-    /// When it told of the last.
+    /// When it reported the last.
     pub saved_at: Option<Time>,
     /// How long checkpoints held it up, all before `saved_at`.
     pub blocked: Span,
@@ -57,8 +57,8 @@ impl AttemptHistory {
     /// When what ended it began: the way back from it is counted from there on.
     pub(crate) fn hit_at(&self) -> Option<Time> {
         // Ranks may have ended before a server heard of it and ordered the rest to stop.
-        let told = [self.stop_at, self.freed_at].into_iter().flatten().min();
-        self.sign_at.or(told).or(self.ended_at)
+        let reported = [self.stop_at, self.freed_at].into_iter().flatten().min();
+        self.sign_at.or(reported).or(self.ended_at)
     }
 
     /// There was a sign of it so early. What was wrong before it was placed did not hit it yet.
@@ -68,11 +68,11 @@ impl AttemptHistory {
     }
 
     fn saved(&mut self, c: &Checkpoint) {
-        // What is told late, or twice by several ranks, must not count twice.
+        // What is reported late, or twice by several ranks, must not count twice.
         let from = self.saved_at.or(self.started_at).unwrap_or(self.placed_at);
         let most = c.at.since(from);
-        let told = Span(c.blocked_ms.unwrap_or(0));
-        self.blocked = Span(self.blocked.0.saturating_add(told.min(most).0));
+        let reported = Span(c.blocked_ms.unwrap_or(0));
+        self.blocked = Span(self.blocked.0.saturating_add(reported.min(most).0));
         self.saved_at = Some(self.saved_at.map_or(c.at, |t| t.max(c.at)));
         self.checkpoints = self.checkpoints.saturating_add(1);
     }
@@ -310,7 +310,7 @@ impl JobHistories {
     }
 
     fn on(&mut self, job: JobId, no: u32, f: impl FnOnce(&mut AttemptHistory)) {
-        // Attempts that were placed before the reading began are the state's to tell.
+        // Attempts that were placed before the reading began are the state's to report.
         if let Some(a) = self.jobs.get_mut(&job).and_then(|l| l.attempt(no)) {
             f(a);
         }

@@ -8,7 +8,8 @@ pub enum Part {
     /// It waited for its turn or for room: before the first attempt, and after one that was
     /// stopped for others or by a person.
     Queued,
-    /// Placed, and not all ranks up yet; or up, and the first step not made, where steps are told.
+    /// Placed, and not all ranks up yet; or up, and the first step not made, where steps are
+    /// reported.
     Starting,
     /// Work that counts.
     Productive,
@@ -27,7 +28,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them, in the order in which they are told.
+    /// All of them, in the order in which they are reported.
     pub const ALL: [Part; 8] = [
         Part::Queued,
         Part::Held,

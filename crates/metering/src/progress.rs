@@ -5,9 +5,9 @@ use crate::stage::Stage;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 
-/// Ranks that are told apart.
+/// Ranks that are distinguished.
 const RANKS: usize = 65_536;
-/// Stages that are told apart.
+/// Stages that are distinguished.
 const STAGES: usize = 32;
 /// Stretches of idleness that are kept apart; further ones are added to the last.
 const STRETCHES: usize = 256;
@@ -38,8 +38,8 @@ pub struct JobProgress {
     gap: u64,
     gaps: u32,
     idle: Vec<(Time, Time)>,
-    told: u64,
-    /// Told with their length.
+    reported: u64,
+    /// Reported with their length.
     timed: u64,
     t: u64,
     stages: BTreeMap<String, (u64, u64)>,
@@ -58,8 +58,8 @@ impl JobProgress {
     ) {
         // It began when it was not yet over.
         self.first.get_or_insert(at - Span(took.unwrap_or(0) / 1000));
-        self.told = self.told.saturating_add(1);
-        // A gang goes on when its newest step does, whoever tells of it.
+        self.reported = self.reported.saturating_add(1);
+        // A gang goes on when its newest step does, whoever reports it.
         if self.newest.is_none_or(|n| step > n) {
             self.newest = Some(step);
             self.sign(at, Span(0));
@@ -138,13 +138,13 @@ impl JobProgress {
         out
     }
 
-    /// When the first step that was told began.
+    /// When the first step that was reported began.
     #[must_use]
     pub fn first(&self) -> Option<Time> {
         self.first
     }
 
-    /// What is to be told of it.
+    /// What is to be reported of it.
     #[must_use]
     pub fn pace(&self) -> Option<Pace> {
         let mean = |sum: u64, n: u64| sum.checked_div(n);
@@ -163,7 +163,7 @@ impl JobProgress {
             first: self.first?,
             last: self.last?,
             step: self.newest?,
-            told: self.told,
+            reported: self.reported,
             step_us: mean(self.t, self.timed),
             stages,
             ranks: u32::try_from(self.ranks.len()).unwrap_or(u32::MAX),
@@ -173,24 +173,24 @@ impl JobProgress {
     }
 }
 
-/// What is to be told of an attempt's steps; means in microseconds.
+/// What is to be reported of an attempt's steps; means in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pace {
-    /// When the first step that was told began.
+    /// When the first step that was reported began.
     pub first: Time,
     /// The last sign of progress.
     pub last: Time,
     /// The newest step.
     pub step: u64,
     /// Reports that were heard; ranks send at most one a second.
-    pub told: u64,
+    pub reported: u64,
     /// A step takes so long.
     pub step_us: Option<u64>,
     /// Its stages, the longest first.
     pub stages: Vec<(String, u64)>,
     /// Ranks that reported how long a step takes.
     pub ranks: u32,
-    /// The rank whose own work takes longest, where several told, and how long.
+    /// The rank whose own work takes longest, where several reported, and how long.
     pub slowest: Option<(u32, u64)>,
     /// The median rank's own work.
     pub median_us: Option<u64>,

@@ -1,5 +1,5 @@
-//! One job that goes on, and the time of it that is already told. Its time is given to hours and
-//! days as soon as it is known what it went into: whether work counts is known with the next
+//! One job that goes on, and the time of it that is already reported. Its time is given to hours
+//! and days as soon as it is known what it went into: whether work counts is known with the next
 //! checkpoint or with the end of its attempt. The parts are those of [`crate::goodput`].
 
 use crate::allocated::Allocated;
@@ -34,12 +34,12 @@ pub(crate) struct Attempt {
     held: Allocated,
     placed_at: Time,
     started_at: Option<Time>,
-    /// Its work is under way, and told up to some moment.
+    /// Its work is under way, and reported up to some moment.
     works: bool,
     saved_at: Option<Time>,
     /// Time that checkpoints took and that found no room yet.
     owed: u64,
-    /// Work in no checkpoint yet that was told of days that are final.
+    /// Work in no checkpoint yet that was reported for days that are final.
     #[serde(default)]
     settled: u128,
     /// The first sign of what it is stopped for.
@@ -70,7 +70,7 @@ pub(crate) struct ActiveJob {
     pub(crate) wanted: u64,
     /// The same of one node, for a gang of one kind of node.
     pub(crate) unit: Option<u64>,
-    /// Told up to here.
+    /// Reported up to here.
     at: Time,
     /// The failure that it comes back from.
     hit: Option<Time>,
@@ -132,7 +132,7 @@ impl ActiveJob {
         self
     }
 
-    /// A job as it stands when the telling begins.
+    /// A job as it stands when the reporting begins.
     pub(crate) fn of(job: &Job, at: Time) -> ActiveJob {
         let unit = match &*job.groups {
             [g] => Some(crate::history::node_milli(g)),
@@ -320,7 +320,7 @@ impl ActiveJob {
         let work = heard.and_then(|h| h.working_at).filter(|w| *w <= k.at);
         self.begin_work(c, work.unwrap_or(started).max(started));
         let Some(a) = self.attempt.as_mut() else { return };
-        // What is told late, or twice by several ranks, must not count twice.
+        // What is reported late, or twice by several ranks, must not count twice.
         let most = k.at.since(a.saved_at.unwrap_or(started)).0;
         a.owed = a.owed.saturating_add(k.blocked_ms.unwrap_or(0).min(most));
         a.saved_at = Some(a.saved_at.map_or(k.at, |t| t.max(k.at)));
@@ -346,7 +346,7 @@ impl ActiveJob {
         }
     }
 
-    /// Its attempt is over, or is told of as far as it is.
+    /// Its attempt is over, or is reported as far as it is.
     pub(crate) fn end(
         &mut self,
         c: &mut Calendar,
@@ -421,7 +421,7 @@ impl ActiveJob {
         (self.hit, self.paused, self.anew) = (None, 0, true);
     }
 
-    /// Days before a moment are final: what was told of them as it looked stays so.
+    /// Days before a moment are final: what was reported of them as it looked stays so.
     pub(crate) fn finish(
         &mut self,
         c: &mut Calendar,
@@ -437,7 +437,7 @@ impl ActiveJob {
             return;
         };
         match (a.started_at, a.stop_at) {
-            // It was told as lost since then, and its end will say the same.
+            // It was reported as lost since then, and its end will say the same.
             (_, Some(_)) => {}
             (None, None) => self.give(c, before, &a.held, starts),
             (Some(started), None) => {
@@ -456,7 +456,7 @@ impl ActiveJob {
         }
     }
 
-    /// The same as far as it is now, with what may still change told as it looks now.
+    /// The same as far as it is now, with what may still change reported as it looks now.
     pub(crate) fn until_now(
         &self,
         c: &mut Calendar,

@@ -1,4 +1,4 @@
-//! Which GPUs there are, and which of them could take work, as the log tells.
+//! Which GPUs there are, and which of them could take work, as the log shows.
 
 use crate::days::Calendar;
 use muster_model::event::{Event, Record};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(crate) struct NodeSupply {
     sku: String,
     present: GpuSet,
-    /// Those it had and does not tell of any more.
+    /// Those it had and does not report any more.
     missing: GpuSet,
     excluded: GpuSet,
     /// Those of the excluded ones that an operator excluded.

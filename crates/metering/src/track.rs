@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub const WIDTH: Span = Span::secs(10);
 /// Stretches that are kept: ten minutes.
 pub const BINS: usize = 60;
-/// Ranks of one gang that are told apart.
+/// Ranks of one gang that are distinguished.
 const RANKS: usize = 65_536;
 
 /// Which stretch a moment lies in, counted from the beginning of time.
@@ -74,7 +74,7 @@ impl Means {
         }
     }
 
-    /// The means; nothing where nothing was told.
+    /// The means; nothing where nothing was reported.
     #[must_use]
     pub fn line(&self) -> Vec<Option<f32>> {
         let mean = |(sum, n): (&f64, &u32)| {
@@ -164,7 +164,7 @@ impl Ring {
             }
             (self.newest, self.count) = (number, 0);
         }
-        // What comes late is counted with the newest: reports are told in order, or almost.
+        // What comes late is counted with the newest: reports come in order, or almost.
         let at = place(self.newest);
         let before = if self.count == 0 { 0.0 } else { self.means[at] };
         self.count = self.count.saturating_add(1);
@@ -198,7 +198,7 @@ impl Track {
         ring.note(number, ms);
     }
 
-    /// When something was last told, at most a stretch too late.
+    /// When something was last reported, at most a stretch too late.
     #[must_use]
     pub fn newest(&self) -> Option<Time> {
         let newest = self.0.values().map(|r| r.newest).max()?;
@@ -214,7 +214,7 @@ impl Track {
         Some(line.collect())
     }
 
-    /// Ranks that told of steps, in order.
+    /// Ranks that reported steps, in order.
     pub fn ranks(&self) -> impl Iterator<Item = u32> {
         self.0.keys().copied()
     }
@@ -223,8 +223,8 @@ impl Track {
 /// The mean of a line.
 #[must_use]
 pub fn mean(line: &[Option<f32>]) -> Option<f32> {
-    let told = line.iter().flatten();
-    let (n, sum) = told.fold((0u32, 0.0f64), |(n, sum), v| (n + 1, sum + f64::from(*v)));
+    let reported = line.iter().flatten();
+    let (n, sum) = reported.fold((0u32, 0.0f64), |(n, sum), v| (n + 1, sum + f64::from(*v)));
     #[allow(clippy::cast_possible_truncation)]
     (n > 0).then(|| (sum / f64::from(n)) as f32)
 }
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_told_by_its_least_middle_and_most() {
+    fn a_crowd_is_reported_by_its_least_middle_and_most() {
         let mut c = BandBuilder::default();
         for v in [5.0f32, 1.0, 9.0, 3.0, 7.0] {
             let mut line = vec![None; BINS];

@@ -14,7 +14,7 @@ const GAP: Span = Span::secs(60);
 /// Stretches of idleness that are kept.
 const STRETCHES: usize = 256;
 
-/// One row of one GPU. Shares of time in thousandths; what is not told is none.
+/// One row of one GPU. Shares of time in thousandths; what is not reported is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GpuRow {
     /// Anything ran.
@@ -58,7 +58,7 @@ impl Share {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Gpu {
-    /// Most that it was used, if that was told.
+    /// Most that it was used, if that was reported.
     util: Option<u32>,
     energy: Option<u64>,
 }
@@ -82,7 +82,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// A node told of GPUs that the attempt holds there, each with its index.
+    /// A node reported GPUs that the attempt holds there, each with its index.
     pub fn row(&mut self, node: &NodeName, at: Time, gpus: &[(u32, GpuRow)]) {
         if gpus.is_empty() {
             return;
@@ -90,7 +90,7 @@ impl Usage {
         self.first.get_or_insert(at);
         let apart = self.last.is_none_or(|l| at.since(l) > GAP);
         self.last = Some(self.last.map_or(at, |l| l.max(at)));
-        // What is not told may well be activity.
+        // What is not reported may well be activity.
         let active = gpus.iter().any(|(_, r)| r.util.is_none_or(|u| u >= ACTIVE));
         if active {
             if let Some(since) = self.active.filter(|s| !apart && at.since(*s) > IDLE)
@@ -138,7 +138,7 @@ impl Usage {
         out
     }
 
-    /// What is to be told of it.
+    /// What is to be reported of it.
     #[must_use]
     pub fn used(&self) -> Option<GpuUsage> {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -162,7 +162,7 @@ impl Usage {
     }
 }
 
-/// What is to be told of an attempt's GPUs. Shares in thousandths, over all its GPUs.
+/// What is to be reported of an attempt's GPUs. Shares in thousandths, over all its GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuUsage {
     /// The first row.
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_added_up_and_what_is_not_told_stays_unknown() {
+    fn rows_are_added_up_and_what_is_not_reported_stays_unknown() {
         let mut u = Usage::default();
         assert!(u.used().is_none());
         let row = |util, energy| GpuRow {
@@ -246,11 +246,11 @@ mod tests {
         u.row(&node(), at(600), &[(0, util(900))]);
         assert_eq!(u.idle(at(600)), [(at(90), at(600))]);
         u.row(&node(), at(2000), &[(0, util(900))]);
-        assert_eq!(u.idle(at(2000)).len(), 1, "nobody told of the time between");
+        assert_eq!(u.idle(at(2000)).len(), 1, "nobody reported the time between");
     }
 
     #[test]
-    fn a_gpu_that_tells_nothing_is_not_called_idle() {
+    fn a_gpu_that_reports_nothing_is_not_called_idle() {
         let mut u = Usage::default();
         for s in 0..100 {
             u.row(&node(), at(s * 10), &[(0, GpuRow::default())]);

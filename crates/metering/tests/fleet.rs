@@ -127,7 +127,7 @@ fn failed(job: JobId) -> Event {
 }
 
 #[test]
-fn a_life_is_told_by_the_hour() {
+fn a_life_is_reported_by_the_hour() {
     let (mut log, job) = (Log::default(), job(JOB, 2));
     let at = |min: u64| ZERO + Span::mins(min);
     log.record(at(0), submitted(&job));
@@ -189,7 +189,7 @@ fn gpus_are_held_until_the_last_rank_ended_however_late_the_end_is_settled() {
     (j.state, j.ended_at, j.attempts) = (JobState::Failed, Some(at(105)), 1);
     let g = goodput(&j, log.lives.get(JOB), &BTreeMap::new(), at(200));
     assert_eq!((g.allocated_gpu, g.gpu.total(), g.wall), (held, held, Span::secs(100)));
-    assert_eq!(g.time.total(), 100_000, "and every second until its last rank ended is told");
+    assert_eq!(g.time.total(), 100_000, "and every second until its last rank ended is reported");
     assert_eq!(g.time.get(Part::Lost), 100_000, "seconds of looking for the cause are not lost");
     // The same from what the state keeps.
     j.past = vec![muster_model::job::PastAttempt {
@@ -666,7 +666,7 @@ fn it_is_written_down_and_taken_up_again() {
 }
 
 #[test]
-fn a_site_that_was_there_before_is_told_from_then_on() {
+fn a_site_that_was_there_before_is_reported_from_then_on() {
     let mut j = job(JOB, 2);
     j.submitted_at = START;
     let f = Fleet::begin(Seq(9), ZERO, [&j], []);

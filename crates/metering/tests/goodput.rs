@@ -59,12 +59,12 @@ fn lost_node() -> StopReason {
 /// Queued for an hour, ten hours of work with a checkpoint of a minute at every hour, a node lost
 /// half an hour after the last, back after ten minutes, and five hours to the end.
 fn eventful() -> (Job, JobHistories) {
-    let mut told: Vec<TimedEvent> = vec![(at(H), placed(key(1), 16)), (at(H + 60), started(1))];
+    let mut reported: Vec<TimedEvent> = vec![(at(H), placed(key(1), 16)), (at(H + 60), started(1))];
     for n in 1..=10 {
-        told.push((at(H + 60 + n * H), saved(1, at(H + 60 + n * H), 60)));
+        reported.push((at(H + 60 + n * H), saved(1, at(H + 60 + n * H), 60)));
     }
     let fault = 11 * H + 60 + H / 2;
-    told.extend([
+    reported.extend([
         (at(fault), stopped(1, lost_node())),
         (at(fault + 30), ended(1, Verdict::Infrastructure)),
         (at(fault + 90), placed(key(2), 16)),
@@ -75,7 +75,7 @@ fn eventful() -> (Job, JobHistories) {
     let mut job = job(JOB, 16);
     job.state = JobState::Succeeded;
     job.ended_at = Some(at(fault + 600 + 5 * H));
-    (job, lives(&told))
+    (job, lives(&reported))
 }
 
 #[test]
@@ -113,14 +113,14 @@ fn an_eventful_life_by_hand() {
 
 #[test]
 fn work_that_says_nothing_loses_all_of_it_by_estimate() {
-    let told: Vec<TimedEvent> = vec![
+    let reported: Vec<TimedEvent> = vec![
         (at(10), placed(key(1), 8)),
         (at(20), started(1)),
         (at(1020), stopped(1, lost_node())),
         (at(1030), ended(1, Verdict::Infrastructure)),
     ];
     let mut job = job(JOB, 8);
-    let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(1100));
+    let g = goodput(&job, lives(&reported).get(JOB), &BTreeMap::new(), at(1100));
     assert_eq!(
         seconds(&g),
         BTreeMap::from([("queued", 10), ("starting", 10), ("lost", 1000), ("restarting", 80)])
@@ -130,19 +130,19 @@ fn work_that_says_nothing_loses_all_of_it_by_estimate() {
     // Cancelled while it waited.
     job.state = JobState::Cancelled;
     job.ended_at = Some(at(1050));
-    let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(9000));
+    let g = goodput(&job, lives(&reported).get(JOB), &BTreeMap::new(), at(9000));
     assert_eq!(g.wall, Span::secs(1050));
 }
 
 #[test]
 fn work_that_goes_on_counts_and_says_what_is_at_risk() {
-    let told: Vec<TimedEvent> =
+    let reported: Vec<TimedEvent> =
         vec![(at(0), placed(key(1), 8)), (at(10), started(1)), (at(110), saved(1, at(110), 5))];
     let mut job = job(JOB, 8);
     job.state = JobState::Running;
     let idle = vec![(at(50), at(60)), (at(120), at(150))];
     let heard = BTreeMap::from([(1, AttemptObservation { working_at: Some(at(15)), idle })]);
-    let g = goodput(&job, lives(&told).get(JOB), &heard, at(200));
+    let g = goodput(&job, lives(&reported).get(JOB), &heard, at(200));
     assert_eq!(
         seconds(&g),
         BTreeMap::from([("starting", 15), ("checkpointing", 5), ("idle", 40), ("productive", 140)])
@@ -153,7 +153,7 @@ fn work_that_goes_on_counts_and_says_what_is_at_risk() {
 #[test]
 fn leaving_after_an_order_that_ends_the_job_is_lost_with_its_work() {
     let cancelled = StopReason::Cancelled { by: "ann".into() };
-    let told: Vec<TimedEvent> = vec![
+    let reported: Vec<TimedEvent> = vec![
         (at(0), placed(key(1), 8)),
         (at(10), started(1)),
         (at(110), stopped(1, cancelled)),
@@ -164,7 +164,7 @@ fn leaving_after_an_order_that_ends_the_job_is_lost_with_its_work() {
     let mut job = job(JOB, 8);
     job.state = JobState::Cancelled;
     job.ended_at = Some(at(125));
-    let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(200));
+    let g = goodput(&job, lives(&reported).get(JOB), &BTreeMap::new(), at(200));
     assert_eq!(
         seconds(&g),
         BTreeMap::from([("starting", 10), ("checkpointing", 10), ("productive", 100), ("lost", 5)])
@@ -175,7 +175,7 @@ fn leaving_after_an_order_that_ends_the_job_is_lost_with_its_work() {
 #[test]
 fn preemption_is_waiting_and_no_failure() {
     let by = StopReason::Preempted { by: Some(JobId(9)), rank: muster_model::job::Rank::Priority };
-    let told: Vec<TimedEvent> = vec![
+    let reported: Vec<TimedEvent> = vec![
         (at(0), placed(key(1), 8)),
         (at(10), started(1)),
         (at(100), saved(1, at(100), 0)),
@@ -186,7 +186,7 @@ fn preemption_is_waiting_and_no_failure() {
     ];
     let mut job = job(JOB, 8);
     job.state = JobState::Running;
-    let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(300));
+    let g = goodput(&job, lives(&reported).get(JOB), &BTreeMap::new(), at(300));
     assert_eq!(
         seconds(&g),
         BTreeMap::from([
@@ -214,7 +214,7 @@ fn time_in_which_a_job_had_ended_is_no_part_of_it_and_a_persons_order_no_recover
         ended_at: None,
     };
     let failed = Event::JobFailed { job: JOB, reason: String::new(), exit_code: 3 };
-    let mut told: Vec<TimedEvent> = vec![
+    let mut reported: Vec<TimedEvent> = vec![
         (at(10), placed(key(1), 8)),
         (at(12), started(1)),
         (at(112), end),
@@ -224,13 +224,13 @@ fn time_in_which_a_job_had_ended_is_no_part_of_it_and_a_persons_order_no_recover
         (at(763), again()),
     ];
     let mut job = job(JOB, 8);
-    let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(765));
+    let g = goodput(&job, lives(&reported).get(JOB), &BTreeMap::new(), at(765));
     let waits = BTreeMap::from([("queued", 12), ("starting", 2), ("lost", 100)]);
     assert_eq!((seconds(&g), g.wall), (waits, Span::secs(114)));
     assert_eq!((g.attempts[0].until, g.attempts[1].from), (at(112), at(763)));
     // Cancelled while it waits, and run again once more.
-    told.push((at(773), Event::JobCancelled { job: JOB, reason: String::new() }));
-    told.extend([
+    reported.push((at(773), Event::JobCancelled { job: JOB, reason: String::new() }));
+    reported.extend([
         (at(900), again()),
         (at(905), placed(key(2), 8)),
         (at(906), started(2)),
@@ -238,7 +238,7 @@ fn time_in_which_a_job_had_ended_is_no_part_of_it_and_a_persons_order_no_recover
         (at(1006), Event::JobSucceeded { job: JOB }),
     ]);
     (job.state, job.ended_at) = (JobState::Succeeded, Some(at(1006)));
-    let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(9000));
+    let g = goodput(&job, lives(&reported).get(JOB), &BTreeMap::new(), at(9000));
     let parts = [("queued", 25), ("starting", 3), ("lost", 100), ("productive", 100)];
     assert_eq!(seconds(&g), BTreeMap::from(parts));
     assert_eq!((g.wall, g.time.total()), (Span::secs(228), 228_000));
@@ -270,7 +270,7 @@ fn what_the_state_keeps_is_enough_for_a_life_whose_log_was_not_read() {
     assert_eq!(g.time.total(), whole.time.total());
     assert!(g.complete && g.estimated, "its checkpoints are not known: its loss is an estimate");
     assert_eq!(g.interruptions, 1);
-    // Its first attempt is forgotten: what is told begins with the second.
+    // Its first attempt is forgotten: what is reported begins with the second.
     job.past.remove(0);
     let g = goodput(&job, None, &BTreeMap::new(), at(0));
     assert!(!g.complete);
@@ -279,7 +279,7 @@ fn what_the_state_keeps_is_enough_for_a_life_whose_log_was_not_read() {
 
 #[test]
 fn work_without_gpus_is_weighed_by_its_time() {
-    let told: Vec<TimedEvent> = vec![
+    let reported: Vec<TimedEvent> = vec![
         (at(50), placed(key(1), 0)),
         (at(50), started(1)),
         (at(100), ended(1, Verdict::Success)),
@@ -287,7 +287,7 @@ fn work_without_gpus_is_weighed_by_its_time() {
     let mut job = job(JOB, 0);
     job.state = JobState::Succeeded;
     job.ended_at = Some(at(100));
-    let g = goodput(&job, lives(&told).get(JOB), &BTreeMap::new(), at(100));
+    let g = goodput(&job, lives(&reported).get(JOB), &BTreeMap::new(), at(100));
     assert_eq!((g.ettr, g.goodput, g.gpu.total()), (Some(500_000), Some(1_000_000), 0));
     assert_eq!(g.attempts[0].goodput(), g.goodput);
 }
@@ -309,14 +309,14 @@ fn verdict(n: u64) -> Verdict {
     ][usize::try_from(n % 7).unwrap()]
 }
 
-fn told((_, what, no, n): (u64, u8, u32, u64), at: Time) -> Event {
+fn reported((_, what, no, n): (u64, u8, u32, u64), at: Time) -> Event {
     match what {
         0 | 1 => placed(key(no), u32::try_from(n % 17).unwrap()),
         2 => started(no),
         3 => Event::AttemptProgressed { key: key(no) },
         4 => stopped(no, lost_node()),
         5 => stopped(no, StopReason::Cancelled { by: "x".into() }),
-        // Ranks tell late, and for how long they like.
+        // Ranks report late, and for how long they like.
         6 => saved(no, at - Span(n * 100), n),
         7 => ended(no, verdict(n)),
         _ => Event::AttemptAttributed {
@@ -364,7 +364,7 @@ proptest! {
     ) {
         what.sort_unstable();
         let at = |ms: u64| common::START + Span(ms);
-        let all: Vec<TimedEvent> = what.iter().map(|w| (at(w.0), told(*w, at(w.0)))).collect();
+        let all: Vec<TimedEvent> = what.iter().map(|w| (at(w.0), reported(*w, at(w.0)))).collect();
         let lives = lives(&all);
         let mut job = job(JOB, 8);
         job.state = [JobState::Queued, JobState::Running, JobState::Succeeded, JobState::Failed]
@@ -404,14 +404,14 @@ proptest! {
 
 #[test]
 fn what_a_job_did_itself_is_a_failure_and_no_recovery() {
-    let told: Vec<TimedEvent> = vec![
+    let reported: Vec<TimedEvent> = vec![
         (at(10), placed(key(1), 8)),
         (at(12), started(1)),
         (at(112), ended(1, Verdict::Application)),
         (at(120), placed(key(2), 8)),
         (at(130), started(2)),
     ];
-    let g = goodput(&job(JOB, 8), lives(&told).get(JOB), &BTreeMap::new(), at(200));
+    let g = goodput(&job(JOB, 8), lives(&reported).get(JOB), &BTreeMap::new(), at(200));
     assert_eq!((g.interruptions, g.mtbi, g.recover), (0, None, None), "it was not interrupted");
     assert_eq!(g.verdicts, BTreeMap::from([("application", 1)]));
     assert_eq!(g.time.get(Part::Restarting), 18_000);

@@ -169,7 +169,7 @@ pub enum AlertState {
     Resolved,
 }
 
-/// What there is to tell of an alert.
+/// What there is to report of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -213,7 +213,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Something that somebody has to be told of: one cause, however many conditions it has.
+/// Something that somebody has to be notified of: one cause, however many conditions it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Alert {
@@ -417,7 +417,7 @@ impl Matcher {
     }
 }
 
-/// A time in which some alerts are not told, once or again and again.
+/// A time in which some alerts are not sent, once or again and again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

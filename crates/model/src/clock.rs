@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A difference beyond this is a step; less is what a time service corrects.
 pub const STEP_MS: i64 = 2_000;
-/// Steps of one clock are told at most this often. One that comes sooner is part of the next.
+/// Steps of one clock are reported at most this often. One that comes sooner is part of the next.
 pub const STEPS_APART: Span = Span::mins(1);
 
 /// Somebody, or a time service, set the wall clock of a machine.
@@ -29,14 +29,14 @@ pub struct ClockStep {
 /// nobody can set.
 #[derive(Debug, Clone, Default)]
 pub struct StepWatch {
-    /// Wall clock less time since the start, in milliseconds, as last told or slowly followed.
+    /// Wall clock less time since the start, in milliseconds, as last reported or slowly followed.
     offset: Option<i64>,
-    /// When a step was last told.
-    told: Option<Span>,
+    /// When a step was last reported.
+    reported: Option<Span>,
 }
 
 impl StepWatch {
-    /// Looks at both clocks; says when there is a step to be told of.
+    /// Looks at both clocks; says when there is a step to be reported.
     pub fn observe_clocks(&mut self, since_boot: Span, wall: Time) -> Option<ClockStep> {
         let offset = wall.0.saturating_sub_unsigned(since_boot.0);
         let known = *self.offset.get_or_insert(offset);
@@ -46,10 +46,10 @@ impl StepWatch {
             return None;
         }
         let soon = |at: Span| since_boot.0.saturating_sub(at.0) < STEPS_APART.0;
-        if self.told.is_some_and(soon) {
+        if self.reported.is_some_and(soon) {
             return None;
         }
-        (self.offset, self.told) = (Some(offset), Some(since_boot));
+        (self.offset, self.reported) = (Some(offset), Some(since_boot));
         let before = Time(known.saturating_add_unsigned(since_boot.0));
         Some(ClockStep { node: None, by_ms, since_boot, before, after: wall })
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_told_once_and_at_most_once_a_minute_with_what_they_add_up_to() {
+    fn steps_are_reported_once_and_at_most_once_a_minute_with_what_they_add_up_to() {
         let mut watch = StepWatch::default();
         let (start, day) = (Time(1_700_000_000_000), 24 * 3_600_000);
         let mut look = |s: u64, by_ms: i64| {
@@ -72,7 +72,7 @@ mod tests {
         let step = look(13, 3_000 + day).expect("a day");
         assert_eq!((step.by_ms, step.since_boot), (day, Span::secs(13)));
         assert_eq!(step.after.0 - step.before.0, day);
-        assert_eq!(look(14, 3_000 + day), None, "told");
+        assert_eq!(look(14, 3_000 + day), None, "reported");
         assert_eq!(look(15, 3_000), None, "too soon");
         assert_eq!(look(16, 3_000 - day), None, "too soon");
         let both = look(73, 3_000 - day).expect("what both add up to");

@@ -149,7 +149,7 @@ pub enum Command {
         /// Whose, when and by how much.
         step: crate::clock::ClockStep,
     },
-    /// An agent connected and told everything it sees.
+    /// An agent connected and reported everything it sees.
     NodeConnected {
         /// The node the agent runs on.
         node: NodeName,
@@ -333,7 +333,7 @@ pub enum Command {
         /// What was measured.
         report: Box<Qualification>,
     },
-    /// Detectors concluded something from what nodes and jobs tell.
+    /// Detectors concluded something from what nodes and jobs report.
     FindingsSeen {
         /// The findings, new ones and changed ones.
         findings: Vec<ObservedFinding>,
@@ -510,12 +510,12 @@ pub enum Command {
         /// The objective's name.
         name: Label,
     },
-    /// Who is told of what, all of it.
+    /// Who is notified of what, all of it.
     SetRouting {
         /// All receivers and routes, in place of those before.
         routing: Arc<crate::alert::Routing>,
     },
-    /// Some alerts are not told for a time.
+    /// Some alerts are not sent for a time.
     SetSilence {
         /// The silence; its name says which one it replaces.
         silence: Box<crate::alert::Silence>,
@@ -551,14 +551,14 @@ pub enum Command {
         /// It ends then.
         ends: Time,
     },
-    /// A receiver was told.
+    /// A receiver was notified.
     AlertsNotified {
         /// The receiver that was notified.
         receiver: Label,
-        /// Ids of alerts, and what it was told of each.
+        /// Ids of alerts, and what was sent for each.
         alerts: Vec<(String, crate::alert::AlertChange)>,
     },
-    /// A receiver could not be told.
+    /// A receiver could not be notified.
     ReceiverFailed {
         /// The receiver that could not be reached.
         receiver: Label,

@@ -53,7 +53,7 @@ impl From<StoredCordon> for Cordon {
     fn from(w: StoredCordon) -> Cordon {
         match w {
             StoredCordon::Whole { reason, by, since } => Cordon { reason, by, since },
-            // All that an old snapshot tells of who it was.
+            // All that an old snapshot says of who it was.
             StoredCordon::Reason(reason) if reason.starts_with("failed qualification") => {
                 Cordon { reason, by: CordonedBy::FailedTest, since: None }
             }

@@ -219,7 +219,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         place: String,
     },
-    /// What is in a node has changed, or is told for the first time.
+    /// What is in a node has changed, or is reported for the first time.
     NodeInventoried {
         /// The node that was looked at.
         node: NodeName,
@@ -412,11 +412,11 @@ pub enum Event {
         /// The secret's name, unique in its project.
         name: Label,
     },
-    /// A node told of a fault, for the first time or again after a while.
+    /// A node reported a fault, for the first time or again after a while.
     FaultSeen {
         /// The node that reported it.
         node: NodeName,
-        /// What it told.
+        /// What it reported.
         fault: Box<crate::fault::ObservedFault>,
     },
     /// A node is to be tested before it takes more work.
@@ -456,7 +456,7 @@ pub enum Event {
     FindingOpened {
         /// The finding as it was opened, with its number.
         finding: Box<crate::finding::Finding>,
-        /// It follows from what the log holds; otherwise a detector told it.
+        /// It follows from what the log holds; otherwise a detector reported it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         decided: bool,
     },
@@ -566,7 +566,7 @@ pub enum Event {
         ok: bool,
         /// What came of it, for people.
         message: String,
-        /// The control plane ended it, because its time was up or a heavier act follows; nobody told.
+        /// The control plane ended it, because its time was up or a heavier act follows; no report.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         expired: bool,
     },
@@ -711,7 +711,7 @@ pub enum Event {
         /// All receivers and routes, in place of those before.
         routing: Arc<Routing>,
     },
-    /// Some alerts are not told for a time; new, or in place of the one of that name.
+    /// Some alerts are not sent for a time; new, or in place of the one of that name.
     SilenceSet {
         /// The silence; its name says which one it replaces.
         silence: Box<Silence>,
@@ -734,7 +734,7 @@ pub enum Event {
     ConditionReported {
         /// The condition; its key says which one it replaces.
         condition: Box<Condition>,
-        /// Taken for over after this, unless it is told again.
+        /// Taken for over after this, unless it is reported again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Time>,
     },
@@ -745,7 +745,7 @@ pub enum Event {
     },
     /// How long a certificate is good.
     CertificateSeen(crate::entity::CertificateEnd),
-    /// Somebody has to be told of something.
+    /// Somebody has to be notified of something.
     AlertOpened {
         /// The alert as it was opened.
         alert: Box<Alert>,
@@ -772,14 +772,14 @@ pub enum Event {
         /// Which, how far, and why.
         escalation: Escalated,
     },
-    /// A receiver was told.
+    /// A receiver was notified.
     AlertsNotified {
         /// The receiver that was notified.
         receiver: Label,
-        /// Ids of alerts, and what it was told of each.
+        /// Ids of alerts, and what was sent for each.
         alerts: Vec<(String, AlertChange)>,
     },
-    /// A receiver could not be told.
+    /// A receiver could not be notified.
     ReceiverFailed {
         /// The receiver that could not be reached.
         receiver: Label,

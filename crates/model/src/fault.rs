@@ -1,4 +1,4 @@
-//! What a node saw going wrong, classified on the node and told as a fact. Plain data: the
+//! What a node saw going wrong, classified on the node and reported as a fact. Plain data: the
 //! catalogue that classifies lives in `health`.
 
 use crate::ids::AttemptKey;
@@ -32,7 +32,7 @@ pub enum FaultClass {
     Host,
     /// Disks and file systems.
     Storage,
-    /// Told, and of no consequence.
+    /// Reported, and of no consequence.
     Notice,
     /// Not known.
     Unknown,
@@ -113,7 +113,7 @@ pub enum FaultSource {
     Agent,
 }
 
-/// A fault as the node tells it: one for many repeated lines.
+/// A fault as the node reports it: one for many repeated lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ObservedFault {
@@ -121,7 +121,7 @@ pub struct ObservedFault {
     pub code: String,
     /// First seen, by the node's clock.
     pub at: Time,
-    /// How often, since it was last told.
+    /// How often, since it was last reported.
     pub count: u64,
     /// Where it was read.
     pub source: FaultSource,

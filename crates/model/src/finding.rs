@@ -138,7 +138,7 @@ pub struct Finding {
     pub seen: ObservedFinding,
     /// When it was written down.
     pub opened_at: Time,
-    /// It follows from what the log holds; otherwise a detector told it, and tells when it is over.
+    /// It follows from what the log holds, or a detector reported it and says when it is over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inferred: bool,
     /// The incident it is part of.

@@ -13,7 +13,7 @@ pub struct Hold {
     pub name: String,
     /// What kind of hold it is, and with that what ends it.
     pub by: HeldBy,
-    /// Since when; snapshots of older versions do not tell.
+    /// Since when; snapshots of older versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 }
@@ -61,7 +61,7 @@ impl Hold {
         Hold { since: Some(since), ..self }
     }
 
-    /// The hold that a record tells of. Older records and snapshots have the name alone: this is
+    /// The hold that a record shows. Older records and snapshots have the name alone: this is
     /// the one place that reads what it says.
     #[must_use]
     pub fn from_record(name: &str, by: Option<&HeldBy>) -> Hold {

@@ -1,4 +1,4 @@
-//! Faults that a simulated node can be told to have.
+//! Faults that a simulated node can be asked to have.
 
 use crate::ids::AttemptKey;
 use crate::units::Span;

@@ -356,7 +356,7 @@ impl fmt::Display for StopReason {
 /// What is said of a waiting job whose reserved start has passed.
 pub const START_DUE: &str = "reserved start is due: it starts when its nodes are free";
 
-/// Why an attempt ended, told when it is over: what was so then may not be so now.
+/// Why an attempt ended, reported when it is over: what was so then may not be so now.
 #[must_use]
 pub fn past_reason(why: &str) -> String {
     let why = why.replacen(" is unhealthy: ", " was unhealthy: ", 1);
@@ -429,7 +429,7 @@ impl Attempt {
     }
 
     /// Until when all its ranks were up, once none is: until they stopped, or until the last
-    /// heartbeat of a node that was lost, although others ran on until they were told.
+    /// heartbeat of a node that was lost, although others ran on until they were stopped.
     #[must_use]
     pub fn up_until(&self) -> Option<Time> {
         let stopped = self.stopped_at()?;
@@ -536,7 +536,7 @@ pub struct PastAttempt {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<u64>,
     /// What it was stopped for; none for one whose ranks all ended well, and for most that older
-    /// snapshots tell of.
+    /// snapshots report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_for: Option<StopReason>,
 }
@@ -688,7 +688,7 @@ pub const CAUSE_WINDOW: Span = Span::secs(5);
 
 /// And so long at least after a server heard of a failure that was a while ago: what names the cause
 /// comes in the same breath.
-const CAUSE_TOLD_WITHIN: Span = Span::secs(2);
+const CAUSE_REPORTED_WITHIN: Span = Span::secs(2);
 
 impl Job {
     /// Does an attempt go on that nothing stops? One that is being stopped does not run any more.
@@ -716,7 +716,7 @@ impl Job {
         let last = self.application_failures >= retries.application;
         let excused = self.infrastructure_failures < retries.infrastructure;
         let failed = a.last_end.map_or(stop.at, |t| t.min(stop.at));
-        let until = (failed + CAUSE_WINDOW).max(stop.at + CAUSE_TOLD_WITHIN);
+        let until = (failed + CAUSE_WINDOW).max(stop.at + CAUSE_REPORTED_WITHIN);
         (gone && gpus && ran && last && excused).then_some(until)
     }
 

@@ -233,8 +233,8 @@ fn arrange(
         if kept & (1 << i) == 0 {
             continue;
         }
-        // A slice of a profile that the GPU does not tell stands in the way of the whole GPU: what
-        // it takes is not known.
+        // A slice of a profile that the GPU does not report stands in the way of the whole GPU:
+        // what it takes is not known.
         let whole = whole(&p.slice.profile);
         let size = start.profiles.iter().find(|q| q.name == whole).map(|q| q.size);
         taken |= size.and_then(|s| bits(p.slice.start, s)).unwrap_or(u32::MAX);

@@ -351,7 +351,7 @@ pub struct Node {
     /// nothing is started or stopped there until an operator says so.
     #[serde(default)]
     pub protected: bool,
-    /// GPUs that it had and does not tell of any more, until they are back or replaced: who repairs
+    /// GPUs that it had and does not report any more, until they are back or replaced: who repairs
     /// it has to know which board that was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_gpus: Vec<Gpu>,
@@ -423,7 +423,7 @@ pub fn excluded_by_operator(was: (GpuSet, GpuSet), now: GpuSet, by_operator: boo
 }
 
 impl Node {
-    /// It tells what is in it now.
+    /// It reports what is in it now.
     pub fn inventoried(&mut self, inventory: Inventory) {
         let before = std::mem::replace(&mut self.inventory, inventory);
         self.missing_gpus.extend(before.gpus);

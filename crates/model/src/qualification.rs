@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_with_its_figures() {
+    fn a_failure_is_reported_with_its_figures() {
         let q = Qualification {
             level: Level::Quick,
             started_at: Time(1),
@@ -352,8 +352,8 @@ mod tests {
             outcome: Outcome::Failed,
             checks: vec![check("hbm-copy", Outcome::Passed), check("gemm-bf16", Outcome::Failed)],
         };
-        let told = q.first_failure().unwrap();
-        assert_eq!(told, "gemm-bf16 of GPU 3 is 512 TFLOP/s, not 640");
+        let reported = q.first_failure().unwrap();
+        assert_eq!(reported, "gemm-bf16 of GPU 3 is 512 TFLOP/s, not 640");
         assert_eq!(q.failed_gpu(), Some(3));
     }
 }

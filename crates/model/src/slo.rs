@@ -311,8 +311,8 @@ pub struct IndicatorCount {
     /// Why those that are not good are not, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// When it was counted, by the minute; where it does not say, when it is told. The log is told
-    /// of many minutes at once, and each counts where it was.
+    /// When it was counted, by the minute; where it does not say, when it is reported. One record
+    /// has many minutes at once, and each counts where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Time>,
 }

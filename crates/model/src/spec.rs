@@ -124,7 +124,7 @@ impl JobSpec {
 
     /// How long after their node was last heard its ranks have certainly stopped, where they may go
     /// on without a server for `lease`. That began no later; what is left after its grace is killed,
-    /// whatever else they were told. Those that were being stopped are killed after `grace`.
+    /// whatever else they were asked. Those that were being stopped are killed after `grace`.
     #[must_use]
     pub fn stopped_after(&self, lease: Span, grace: Span) -> Span {
         let killed = lease.0.saturating_add(lease_grace(self.checkpoint.as_ref()).0);

@@ -74,9 +74,9 @@ impl FromStr for Level {
 }
 
 /// Spine and leaf of a node that nobody placed, as logs hold it for ever. Nothing outside this
-/// file compares with it: [`Location::is_placed`] tells.
+/// file compares with it: see [`Location::is_placed`].
 const UNPLACED: &str = "unplaced";
-/// The feed of a node that nobody told the feed of, likewise: [`Location::known_feed`] tells.
+/// The feed of a node whose feed nobody reported, likewise: see [`Location::known_feed`].
 const UNKNOWN: &str = "unknown";
 
 /// The place of one node. Domain names are unique per level within their parent; the full path

@@ -29,7 +29,7 @@ pub struct NodeObservation {
     pub no_driver: Option<DeviceError>,
     /// The driver's name and versions.
     pub driver: String,
-    /// Versions that it tells.
+    /// Versions that it reports.
     pub versions: BTreeMap<String, String>,
     /// Devices of the driver, in index order.
     pub gpus: Vec<GpuObservation>,
@@ -179,7 +179,7 @@ pub struct Report {
     pub summary: String,
     /// The driver's name.
     pub driver: String,
-    /// Versions that it tells.
+    /// Versions that it reports.
     pub versions: BTreeMap<String, String>,
     /// Each GPU.
     pub gpus: Vec<GpuReport>,

@@ -1,4 +1,4 @@
-//! A driver for tests whose devices do as they are told.
+//! A driver for tests whose devices do as they are asked.
 
 use crate::kmsg::{FaultParser, ParsedFault};
 use muster_gpu::device::{BusNow, Device, DeviceError, Driver, DriverEvent, Process, Recovery};
@@ -31,7 +31,7 @@ struct FakeState {
     events: VecDeque<DriverEvent>,
 }
 
-/// Devices that do as they are told.
+/// Devices that do as they are asked.
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     state: Arc<(Mutex<FakeState>, Condvar)>,

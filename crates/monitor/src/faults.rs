@@ -1,5 +1,5 @@
-//! Faults on their way from whoever saw them to whoever tells the server: a bounded queue with a
-//! signal, so that nobody has to poll for them.
+//! Faults on their way from whoever saw them to whoever reports to the server: a bounded queue with
+//! a signal, so that nobody has to poll for them.
 
 use muster_health::faults::Catalogue;
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
@@ -7,7 +7,8 @@ use muster_model::units::Time;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Faults kept for a reader that does not come; a node that sees more has one trouble, told often.
+/// Faults kept for a reader that does not come; a node that sees more has one trouble, reported
+/// often.
 const MOST: usize = 1024;
 /// Longest text of a fault, in bytes.
 pub const LONGEST_TEXT: usize = 500;
@@ -18,7 +19,7 @@ pub type FaultSignal = Arc<dyn Fn() + Send + Sync>;
 /// What a site says of a fault by its code; none for what the catalogue says.
 pub type Verdicts = Arc<dyn Fn(&str) -> Option<(FaultClass, FaultAction)> + Send + Sync>;
 
-/// Faults that wait to be told. Cheap to clone; all clones are one queue.
+/// Faults that wait to be reported. Cheap to clone; all clones are one queue.
 #[derive(Clone)]
 pub struct Outbox {
     inner: Arc<Mutex<Inner>>,
@@ -29,7 +30,7 @@ pub struct Outbox {
 #[derive(Default)]
 struct Inner {
     queue: VecDeque<ObservedFault>,
-    told: u64,
+    reported: u64,
     dropped: u64,
 }
 
@@ -72,8 +73,8 @@ impl Outbox {
                 {
                     (fault.class, fault.action) = verdict;
                 }
-                inner.told += 1;
-                // The same trouble told twice before anybody came is one with a higher count.
+                inner.reported += 1;
+                // The same trouble reported twice before anybody came is one with a higher count.
                 let same = inner.queue.iter_mut().rev().take(64).find(|f| same(f, &fault));
                 if let Some(old) = same {
                     old.count = old.count.saturating_add(fault.count);
@@ -100,7 +101,7 @@ impl Outbox {
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         let inner = self.lock();
-        (inner.told, inner.dropped)
+        (inner.reported, inner.dropped)
     }
 }
 

@@ -185,7 +185,8 @@ impl Gather {
                 }
             }
         });
-        // Summaries are told up to a minute late; nothing more comes, so they are asked for now.
+        // Summaries are reported up to a minute late; nothing more comes, so they are asked for
+        // now.
         for late in [0, 10, 120] {
             heard.extend(FaultParser::take(&mut reader, now + Span::secs(late)));
         }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a thread waits for the driver to tell something before it looks whether to stop.
+/// How long a thread waits for the driver to report something before it looks whether to stop.
 const EVENT_WAIT: Duration = Duration::from_millis(250);
 
 /// What the devices are: everything that does not change while they work.
@@ -32,7 +32,7 @@ pub struct Described {
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_driver: Option<String>,
-    /// Versions that it tells.
+    /// Versions that it reports.
     pub versions: BTreeMap<String, String>,
     /// Devices that said what they are, in index order.
     pub gpus: Vec<Gpu>,

@@ -46,7 +46,7 @@ fn port_name(p: &IbPort) -> String {
     if p.port == 1 { p.device.clone() } else { format!("{}/{}", p.device, p.port) }
 }
 
-/// Ports that are told; a card can be split into very many.
+/// Ports that are reported; a card can be split into very many.
 const MOST_IB: usize = 16;
 const MOST_NICS: usize = 8;
 

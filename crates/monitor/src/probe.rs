@@ -1,6 +1,6 @@
 //! Probes of file systems: a little is read, written and looked up every half minute, on a thread
 //! of its own for each. A file system that does not answer holds up that thread and nobody else;
-//! how long it has been waiting is told all the same.
+//! how long it has been waiting is reported all the same.
 
 use rustix::fs::{Advice, fadvise};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ struct FilesystemState {
     last: [Option<f64>; 3],
     /// The probe that is under way.
     since: Option<Instant>,
-    /// It was told that it fails.
+    /// It was reported that it fails.
     warned: bool,
 }
 
@@ -272,7 +272,7 @@ mod tests {
         let stalled = probes.metrics();
         assert_eq!(stalled.len(), 1, "nothing was measured yet: {stalled:?}");
         until(|| probes.metrics()["fs./data.stalled_s"] > stalled["fs./data.stalled_s"]);
-        // It answers: what worked is told, what failed is absent.
+        // It answers: what worked is reported, what failed is absent.
         go.send(Ok(())).expect("it waits");
         seen.recv_timeout(Duration::from_secs(60)).expect("the next begins");
         let f = probes.metrics();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_there_tells_nothing_but_that_it_does_not_hang() {
+    fn one_that_is_not_there_reports_nothing_but_that_it_does_not_hang() {
         let gone = PathBuf::from("/nowhere/at/all");
         let probes = Probes::start(&[gone], Duration::from_millis(1)).expect("threads");
         until(|| lock(&probes.all[0].1).warned);

@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(row.column("throttle"), Some(5.0));
         assert_eq!(row.value(Field::Util), None);
         assert_eq!(row.column("nonsense"), None);
-        // Of the links' errors only those that the device tells are added up.
+        // Of the links' errors only those that the device reports are added up.
         assert_eq!(row.column("nvlink_errors"), None);
         let mut sample = Sample::default();
         sample.set(Field::NvlinkReplay, 3.0);
@@ -364,11 +364,11 @@ mod tests {
         links.push(TimedSample { steady: 1, at: Time(1), sample: sample.clone() });
         sample.set(Field::TempMargin, 9.0);
         links.push(TimedSample { steady: 2, at: Time(2), sample });
-        let told = links.summary(0, 0).expect("two samples");
-        assert_eq!(told.column("nvlink_errors"), Some(7.0));
-        assert_eq!(told.column("sm_active"), Some(50.0));
-        assert_eq!(told.column("thermal_margin"), Some(7.0));
-        assert_eq!((told.column("remap_pending"), told.column("pcie_gen")), (None, None));
+        let reported = links.summary(0, 0).expect("two samples");
+        assert_eq!(reported.column("nvlink_errors"), Some(7.0));
+        assert_eq!(reported.column("sm_active"), Some(50.0));
+        assert_eq!(reported.column("thermal_margin"), Some(7.0));
+        assert_eq!((reported.column("remap_pending"), reported.column("pcie_gen")), (None, None));
         // Only what is new since the last row.
         let row = ring.summary(7, 2000).expect("one sample");
         assert_eq!((row.samples, row.value(Field::Temp)), (1, Some(50.0)));

@@ -15,7 +15,7 @@ pub struct Snapshot {
     pub at: Time,
     /// Name of the driver; empty while it has not been asked.
     pub driver: &'static str,
-    /// Versions that the driver tells.
+    /// Versions that the driver reports.
     pub versions: Arc<BTreeMap<String, String>>,
     /// Devices in index order.
     pub gpus: Vec<GpuNow>,
@@ -27,7 +27,7 @@ pub struct Snapshot {
     pub host: Option<Arc<HostSample>>,
     /// How the kernel's log is read.
     pub log: LogNow,
-    /// Faults told so far, and those that were dropped because nobody took them.
+    /// Faults reported so far, and those that were dropped because nobody took them.
     pub faults: (u64, u64),
 }
 

@@ -61,8 +61,8 @@ fn a_gpu_that_falls_off_the_bus_leaves_the_page() {
     let before = page.render(&m.latest()).to_owned();
     assert!(series(&before, 2) > 40, "{} series", series(&before, 2));
     world.world().inject(2, SimFault::Lost);
-    let told = fault(&m, "gpu-lost");
-    assert_eq!((told.gpu, told.class), (Some(2), FaultClass::Bus));
+    let reported = fault(&m, "gpu-lost");
+    assert_eq!((reported.gpu, reported.class), (Some(2), FaultClass::Bus));
     until("its silence", || !m.latest().gpus[2].up);
     let after = page.render(&m.latest()).to_owned();
     assert_eq!((series(&after, 2), series(&after, 1)), (0, series(&before, 1)));
@@ -77,7 +77,7 @@ fn a_gpu_that_falls_off_the_bus_leaves_the_page() {
 }
 
 #[test]
-fn a_call_that_hangs_is_told_and_the_page_goes_on() {
+fn a_call_that_hangs_is_reported_and_the_page_goes_on() {
     let world = pretend(2);
     let c = config();
     let clock = c.steady.clone();
@@ -128,20 +128,20 @@ fn an_xid_of_log_and_driver_is_one_fault_of_a_gpu_and_a_rank() {
     assert_eq!((f.gpu, f.pid, f.class), (Some(1), Some(423), FaultClass::Application));
     assert_eq!((f.attempt, f.rank), (Some(key), Some(3)));
     until("the count", || m.latest().gpus[1].xids == vec![(31, 1)]);
-    // An XID that only the driver tells is told too. One thread takes what the driver tells, in its
-    // order: who took this one has dealt with the other, and the clock may go on.
+    // An XID that only the driver reports is reported too. One thread takes what the driver
+    // reports, in its order: who took this one has dealt with the other, and the clock may go on.
     world.world().inject(0, SimFault::Xid(79));
-    until("the driver's own word for both", || world.world().untold() == 0);
-    let mut told = Vec::new();
+    until("the driver's own word for both", || world.world().unreported() == 0);
+    let mut reported = Vec::new();
     until("xid-79", || {
         wall.fetch_add(100, Ordering::Relaxed);
-        told.extend(m.take_faults());
-        told.iter().any(|f: &ObservedFault| f.code == "xid-79")
+        reported.extend(m.take_faults());
+        reported.iter().any(|f: &ObservedFault| f.code == "xid-79")
     });
     // The driver's own word for the first came to nothing more: it would have come before this.
-    let more: u64 = told.iter().filter(|f| f.code == "xid-31").map(|f| f.count).sum();
+    let more: u64 = reported.iter().filter(|f| f.code == "xid-31").map(|f| f.count).sum();
     assert_eq!(more, 0);
-    let f = told.into_iter().find(|f| f.code == "xid-79").expect("it came");
+    let f = reported.into_iter().find(|f| f.code == "xid-79").expect("it came");
     assert_eq!(f.gpu, Some(0));
 }
 
@@ -172,7 +172,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn a_full_disk_under_the_logs_is_told_and_the_agent_goes_on() {
+fn a_full_disk_under_the_logs_is_reported_and_the_agent_goes_on() {
     let Some(small) = Small::new() else { return };
     let world = pretend(1);
     let mut c = config();
@@ -187,7 +187,7 @@ fn a_full_disk_under_the_logs_is_told_and_the_agent_goes_on() {
     let f = fault(&m, "disk-full");
     assert_eq!(f.class, FaultClass::Storage);
     assert!(f.text.contains(&small.path().display().to_string()), "{}", f.text);
-    // It goes on sampling, and tells it once.
+    // It goes on sampling, and reports it once.
     let at = m.latest().at;
     until("more samples", || m.latest().at > at && m.latest().gpus[0].up);
     let temp = m.latest().gpus[0].sample.as_ref().and_then(|s| s.get(Field::Temp));

@@ -183,16 +183,16 @@ fn dashboards_made_for_dcgm_exporter_find_their_figures() {
         });
         assert!(rows.iter().all(|r| r["metric"][label].as_str().is_some_and(|v| !v.is_empty())));
     }
-    // Everything that dcgm-exporter tells when nobody chose anything.
-    let mut told = 0;
+    // Everything that dcgm-exporter reports when nobody chose anything.
+    let mut reported = 0;
     for m in dcgm::metrics().filter(|m| m.on_by_default) {
         p.rows(&format!("count({}) == 8", m.classic), 1);
         if m.kind == dcgm::Kind::Counter {
             p.rows(&format!("rate({}[30s])", m.classic), 8);
         }
-        told += 1;
+        reported += 1;
     }
-    eprintln!("{} panels and {told} figures that are on by default: all there", PANELS.len());
+    eprintln!("{} panels and {reported} figures that are on by default: all there", PANELS.len());
     // A job's labels; the target's own `job` wins, ours moves aside.
     let of_job = p.rows("DCGM_FI_DEV_GPU_UTIL{hpc_job=\"42\"}", 1);
     let labels = &of_job[0]["metric"];

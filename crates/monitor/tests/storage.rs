@@ -73,7 +73,7 @@ fn a_frozen_file_system_is_seen_to_stall_and_holds_up_nobody() {
     let mut writer =
         Command::new("sh").args(["-c", script]).arg(ice.path()).spawn().expect("started");
     until("the stall", || probes.metrics()[&stalled] > 1.0);
-    // What the last probe found is no longer told.
+    // What the last probe found is no longer reported.
     until("nothing but the stall", || probes.metrics().len() == 1);
     // A process that writes there is stuck too, by a clock that shows half a minute more.
     let mut reader = HostReader::new("/");

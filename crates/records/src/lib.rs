@@ -20,7 +20,7 @@ pub fn read(line: &[u8]) -> Result<Record, serde_json::Error> {
     }
 }
 
-/// Reads an event from its kind and its data, as the API tells them.
+/// Reads an event from its kind and its data, as the API shows them.
 ///
 /// # Errors
 /// When this version knows no such event.

@@ -8,7 +8,7 @@ macro_rules! looks {
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Observable {
             $($(#[doc = $doc])* $name,)*
-            /// A figure of a GPU, or of a node's host, as its agent told it last.
+            /// A figure of a GPU, or of a node's host, as its agent reported it last.
             Telemetry(String),
         }
         /// Every look by its word, with the variable it needs and what it gives.
@@ -109,7 +109,7 @@ impl Observable {
         }
     }
 
-    /// Is it told by agents and not in the log?
+    /// Is it reported by agents and not in the log?
     #[must_use]
     pub fn outside(&self) -> bool {
         matches!(self, Observable::Telemetry(_))
@@ -149,7 +149,7 @@ impl Value {
         Value::Word(if is { "yes" } else { "no" }.into())
     }
 
-    /// As an agent's figure is told: a number, rounded, or a word.
+    /// As an agent's figure is reported: a number, rounded, or a word.
     #[must_use]
     pub fn parse_reported(text: &str) -> Value {
         let text = text.trim();

@@ -191,7 +191,7 @@ impl Fleet {
     }
 
     /// Nodes on which something became free after the moment `since` of [`Fleet::freed`]; none
-    /// when it is too long ago to tell.
+    /// when it is too long ago to know.
     pub(crate) fn released_since(&self, since: u64) -> Option<impl Iterator<Item = u32> + '_> {
         let n = usize::try_from(self.freed - since).ok().filter(|n| *n <= self.released.len())?;
         Some(self.released.iter().rev().take(n).copied())
@@ -216,7 +216,7 @@ impl Fleet {
             self.skus.push(sku.to_string());
             self.skus.len() - 1
         });
-        // A mask has 64 bits; kinds beyond that share the last one and are told apart by nobody.
+        // A mask has 64 bits; kinds beyond that share the last one and are distinguished by nobody.
         u16::try_from(at.min(63)).unwrap_or(63)
     }
 

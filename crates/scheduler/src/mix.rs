@@ -613,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sliver_table_tells_use_from_waste() {
+    fn the_sliver_table_distinguishes_use_from_waste() {
         let t = sliver_table(&[(1000, 10), (500, 10)]);
         assert_eq!(t[0], 0);
         assert_eq!(t[499], 499 << FRAC);

@@ -126,7 +126,7 @@ impl Cycle<'_> {
             return;
         };
         // As early as before, but on other nodes: those that become free last, so that more can
-        // pass. Worth telling only where a single reserved start stands in everybody's way.
+        // pass. Worth reporting only where a single reserved start stands in everybody's way.
         let easy = self.policy.backfill.mode == BackfillMode::Easy;
         let as_early =
             |k: &CapacityReservation| easy && later.at == k.start && later.nodes != k.nodes;

@@ -186,11 +186,11 @@ fn quota_is_claimed_back_from_spot_work_too_where_nodes_are_free() {
 fn quota_is_claimed_back_behind_a_job_that_has_a_reserved_start() {
     let (mut life, lent) = all_lent(8, |b| b.limit(120).spot());
     let ahead = life.submit(gang(6, 8).limit(60).spot().of("p9", "u9"));
-    let reserved = life.told[&ahead].at;
+    let reserved = life.reported[&ahead].at;
     let claim = life.submit(gang(1, 8).limit(10).of("p0", "u0"));
     life.pass(Span::mins(1));
     assert!(life.running(claim), "{}", why(&life, claim));
-    assert!(life.waits(ahead) && life.told[&ahead].at <= reserved);
+    assert!(life.waits(ahead) && life.reported[&ahead].at <= reserved);
     assert_eq!(lent.iter().filter(|id| life.running(**id)).count(), 3);
 }
 
@@ -222,7 +222,7 @@ fn quota_that_is_kept_is_free_again_when_its_job_is_gone() {
     life.cycle();
     life.c.queue.remove(claim);
     life.c.fleet.release_reservation(claim);
-    life.told.remove(&claim);
+    life.reported.remove(&claim);
     life.pass(Span::mins(1));
     assert!(lent.iter().all(|id| life.running(*id)), "those who were stopped go on");
 }
@@ -238,7 +238,7 @@ fn a_job_whose_quota_was_taken_by_others_claims_again() {
     let w = life.c.queue.get(claim).unwrap().clone();
     let (at, basis) = (life.now, Basis::Preemption);
     life.c.fleet.keep(&w, &nodes, (at, w.ends(at)), basis);
-    life.told.insert(claim, ReportedStart { at, nodes, basis });
+    life.reported.insert(claim, ReportedStart { at, nodes, basis });
     let p = life.cycle();
     assert_eq!(p.victims.len(), 2, "{p:?}");
     life.pass(Span::mins(1));
@@ -284,7 +284,7 @@ fn maintenance_keeps_long_work_off_and_lets_short_work_pass() {
     let long = life.submit(gang(1, 8).limit(90).runs(5));
     let short = life.submit(gang(1, 8).limit(60).runs(60));
     assert!(life.waits(long) && life.running(short));
-    assert_eq!(life.told[&long].at, at + Span::mins(30), "reserved after the window");
+    assert_eq!(life.reported[&long].at, at + Span::mins(30), "reserved after the window");
     let endless = life.submit(gang(1, 4).runs(500));
     assert!(life.running(endless), "without a limit it may stay until then");
     life.pass(Span::mins(61));
@@ -373,7 +373,7 @@ fn a_budget_of_power_is_kept() {
     let a = life.submit(gang(2, 8).runs(30));
     let b = life.submit(gang(1, 8));
     assert!(life.running(a) && life.waits(b));
-    assert!(!life.told.contains_key(&b), "a node is free, but nobody knows when power will be");
+    assert!(!life.reported.contains_key(&b), "a node is free, but nobody knows when power will be");
     life.pass(Span::mins(30));
     assert!(life.running(b));
     let never = life.submit(gang(3, 8));
@@ -402,14 +402,14 @@ fn a_reserved_start_of_a_lower_class_shields_nobody() {
     let running = life.submit(gang(4, 8).low().limit(60));
     life.pass(Span::mins(50));
     let queued = life.submit(gang(4, 8).low().limit(60));
-    let told = life.told[&queued].at;
-    assert_eq!(told, life.now + Span::mins(10));
+    let reported = life.reported[&queued].at;
+    assert_eq!(reported, life.now + Span::mins(10));
     let critical = life.add(gang(4, 8).limit(30).priority(Priority::Critical));
     let p = life.cycle();
     assert_eq!(p.victims.iter().map(|v| (v.job, v.by)).collect::<Vec<_>>(), [(running, critical)]);
-    assert_eq!(life.told[&critical].basis, Basis::Preemption);
+    assert_eq!(life.reported[&critical].basis, Basis::Preemption);
     let moved = p.reserved_starts.iter().rfind(|p| p.job == queued).expect("it is planned anew");
-    assert!(moved.at > told, "behind the critical one: {moved:?}");
+    assert!(moved.at > reported, "behind the critical one: {moved:?}");
     assert!(moved.moved.as_deref().is_some_and(|m| m.contains("higher priority class")));
     life.pass(Span::mins(1));
     assert!(life.running(critical) && life.waits(queued) && life.waits(running));
@@ -421,11 +421,11 @@ fn a_reserved_start_stays_where_a_higher_class_is_over_before_it() {
     let running = life.submit(gang(4, 8).low().limit(60));
     life.pass(Span::mins(10));
     let queued = life.submit(gang(4, 8).low().limit(60));
-    let told = life.told[&queued].at;
+    let reported = life.reported[&queued].at;
     let critical = life.add(gang(4, 8).limit(30).priority(Priority::Critical));
     let p = life.cycle();
     assert_eq!(p.victims.iter().map(|v| (v.job, v.by)).collect::<Vec<_>>(), [(running, critical)]);
-    assert_eq!(life.told[&queued].at, told, "in 50 minutes: {p:?}");
+    assert_eq!(life.reported[&queued].at, reported, "in 50 minutes: {p:?}");
 }
 
 /// One node is free until both are needed for a normal job that waits.
@@ -434,28 +434,28 @@ fn one_node_reserved() -> (ClusterRun, JobId, Time) {
     let first = life.submit(gang(1, 8).limit(60));
     let wide = life.submit(gang(2, 8).limit(60));
     assert!(life.running(first) && life.waits(wide));
-    let told = life.told[&wide].at;
-    assert_eq!(told, life.now + Span::mins(60));
-    (life, wide, told)
+    let reported = life.reported[&wide].at;
+    assert_eq!(reported, life.now + Span::mins(60));
+    (life, wide, reported)
 }
 
 #[test]
 fn a_higher_class_does_not_wait_behind_a_reserved_start_of_a_lower_one() {
-    let (mut life, wide, told) = one_node_reserved();
+    let (mut life, wide, reported) = one_node_reserved();
     let mut equals = life.clone();
     let equal = equals.submit(gang(1, 8).limit(120));
-    assert!(equals.waits(equal) && equals.told[&wide].at == told, "its own class does");
+    assert!(equals.waits(equal) && equals.reported[&wide].at == reported, "its own class does");
     let high = life.submit(gang(1, 8).high().limit(120));
     assert!(life.running(high));
-    assert_eq!(life.told[&wide].at, told + Span::mins(60), "and it is planned anew");
+    assert_eq!(life.reported[&wide].at, reported + Span::mins(60), "and it is planned anew");
 }
 
 #[test]
 fn a_reserved_start_is_left_alone_where_a_higher_class_fits_beside_it() {
-    let (mut life, wide, told) = one_node_reserved();
+    let (mut life, wide, reported) = one_node_reserved();
     let short = life.submit(gang(1, 8).high().limit(30));
     assert!(life.running(short));
-    assert_eq!(life.told[&wide].at, told);
+    assert_eq!(life.reported[&wide].at, reported);
 }
 
 #[test]
@@ -467,7 +467,7 @@ fn a_reserved_start_is_taken_back_where_nobody_can_say_when_a_higher_class_ends(
     let [(job, why)] = &p.dropped[..] else { panic!("{:?}", p.dropped) };
     assert_eq!(*job, wide);
     assert!(why.contains("higher priority class"), "{why}");
-    assert!(life.waits(wide) && !life.told.contains_key(&wide));
+    assert!(life.waits(wide) && !life.reported.contains_key(&wide));
 }
 
 /// Critical work on two nodes that is on its way out, low work on two more, and one node free for a

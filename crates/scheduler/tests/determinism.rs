@@ -16,17 +16,17 @@ fn rebuilt(life: &ClusterRun, turn: usize) -> Cluster {
     let mut running: Vec<_> = life.c.running.values().cloned().collect();
     let mut waiting: Vec<_> =
         life.c.queue.jobs().map(|id| life.c.queue.get(id).unwrap().clone()).collect();
-    let mut told: Vec<_> = life.told.iter().collect();
-    let (n, r, w, t) = (nodes.len(), running.len(), waiting.len(), told.len());
+    let mut reported: Vec<_> = life.reported.iter().collect();
+    let (n, r, w, t) = (nodes.len(), running.len(), waiting.len(), reported.len());
     nodes.rotate_left(turn % n.max(1));
     running.rotate_left(turn % r.max(1));
     waiting.rotate_left(turn % w.max(1));
-    told.rotate_left(turn % t.max(1));
+    reported.rotate_left(turn % t.max(1));
     if turn.is_multiple_of(2) {
         nodes.reverse();
         waiting.reverse();
     }
-    // Kinds of GPU are told apart by when they were first seen; that order is part of the input.
+    // Kinds of GPU are distinguished by when they were first seen; that order is part of the input.
     let mut kinds = std::collections::BTreeMap::new();
     for n in life.nodes.values() {
         kinds.entry(n.sku.clone()).or_insert_with(|| n.clone());
@@ -43,7 +43,7 @@ fn rebuilt(life: &ClusterRun, turn: usize) -> Cluster {
     for w in waiting {
         c.queue.insert(w);
     }
-    for (id, t) in told {
+    for (id, t) in reported {
         let w = life.c.queue.get(*id).or_else(|| life.c.running.get(id).map(|r| &r.work));
         let w = w.expect("nothing is kept for those who are gone");
         let n = u32::try_from(t.nodes.len()).unwrap();

@@ -93,7 +93,7 @@ fn recheck(life: &ClusterRun, w: &Work, e: &Explanation) {
             assert_ne!(now(&other).as_deref(), Some("reservation"));
         }
         "reserved" => {
-            for id in life.told.keys().filter(|id| **id != w.job) {
+            for id in life.reported.keys().filter(|id| **id != w.job) {
                 other.c.fleet.release_reservation(*id);
             }
             let left = now(&other);
@@ -330,7 +330,7 @@ fn only_reservations_that_keep_a_free_node_are_named() {
 }
 
 #[test]
-fn work_of_tier_reserved_is_told_whether_its_project_has_a_reservation() {
+fn work_of_tier_reserved_learns_whether_its_project_has_a_reservation() {
     let mut life = ClusterRun::new(fleet(1, 3, 8));
     let own = || gang(1, 8).of("p1", "u1").limit(30).tier(Tier::Reserved);
     life.reserve(closed("theirs", &["n000"], &["p2"], life.now, 60));
@@ -427,7 +427,7 @@ fn power_that_nodes_out_of_service_would_have_is_not_never() {
 }
 
 #[test]
-fn groups_that_would_have_to_share_a_node_are_impossible_and_are_told_so() {
+fn groups_that_would_have_to_share_a_node_are_impossible_and_the_answer_says_so() {
     let life = ClusterRun::new(fleet(1, 1, 8));
     let e = why(&life, gang(1, 4).and(1, 4));
     assert!(e.impossible, "{e:?}");

@@ -24,7 +24,7 @@ fn seen(seconds: &[u64]) -> History<u8> {
 
 /// What is known of a job's start: reserved, or by the limits of what runs.
 fn bound(life: &ClusterRun, id: JobId) -> Option<(Time, bool)> {
-    match life.told.get(&id) {
+    match life.reported.get(&id) {
         Some(t) => (t.basis == Basis::Limits).then_some((t.at, true)),
         None => {
             let w = life.c.queue.get(id)?;

@@ -65,7 +65,7 @@ fn numbers_that_run_out_are_given_out_anew() {
     let runs = life.submit(gang(2, 8).limit(60));
     let waits = life.submit(gang(4, 8).limit(60));
     assert!(life.running(runs) && !life.running(waits));
-    assert!(life.told.contains_key(&waits), "nodes are reserved while the numbers change");
+    assert!(life.reported.contains_key(&waits), "nodes are reserved while the numbers change");
     for i in 1..=90 {
         for leaf in ["a", "b"] {
             life.upsert(at(leaf, i));

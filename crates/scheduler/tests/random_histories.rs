@@ -10,7 +10,7 @@ use muster_scheduler::explain;
 use proptest::prelude::*;
 
 /// Everything that failed comes back, and nothing new is submitted: who still waits in the end
-/// could never start, and is told so.
+/// could never start, and the answer says so.
 fn all_run_in_the_end(mut life: ClusterRun) {
     let names: Vec<_> = life.nodes.keys().cloned().collect();
     for n in &names {

@@ -76,8 +76,8 @@ fn small_jobs_pass_a_big_one_only_if_they_do_not_delay_it() {
     let first = life.submit(gang(3, 8).limit(60).runs(60));
     let big = life.submit(gang(4, 8).limit(60).runs(60));
     assert!(life.running(first) && life.waits(big));
-    let told = life.told[&big].clone();
-    assert_eq!((told.at, told.basis), (life.now + Span::mins(60), Basis::Limits));
+    let reported = life.reported[&big].clone();
+    assert_eq!((reported.at, reported.basis), (life.now + Span::mins(60), Basis::Limits));
     let long = life.submit(gang(1, 8).limit(61).runs(5));
     assert!(life.waits(long), "it could run into the reserved start");
     let short = life.submit(gang(1, 8).limit(60).runs(60));
@@ -94,11 +94,11 @@ fn a_failed_node_moves_a_reserved_start_and_says_why() {
     let big = life.submit(gang(4, 8).limit(60));
     let spare = life.submit(gang(2, 8).limit(60));
     assert!(life.running(a) && life.running(b) && life.waits(big) && life.waits(spare));
-    assert_eq!(life.told[&spare].at, life.now + Span::mins(60));
-    let gone = life.told[&spare].nodes[0].clone();
+    assert_eq!(life.reported[&spare].at, life.now + Span::mins(60));
+    let gone = life.reported[&spare].nodes[0].clone();
     life.fail(&gone);
     let p = life.cycle();
-    let moved = p.reserved_starts.iter().find(|p| p.job == spare).expect("it is told");
+    let moved = p.reserved_starts.iter().find(|p| p.job == spare).expect("it is reported");
     assert!(moved.moved.as_ref().unwrap().contains("is lost"), "{moved:?}");
 }
 
@@ -113,8 +113,8 @@ fn a_node_that_carries_less_than_before_moves_a_reserved_start_and_says_why() {
         life.submit(gang(1, 8).limit(60));
         life.submit(gang(1, 8).limit(120));
         let next = life.submit(gang(1, 8).limit(60));
-        assert_eq!(life.told[&next].at, life.now + Span::mins(60));
-        let mut node = life.nodes[&life.told[&next].nodes[0]].clone();
+        assert_eq!(life.reported[&next].at, life.now + Span::mins(60));
+        let mut node = life.nodes[&life.reported[&next].nodes[0]].clone();
         less(&mut node);
         let name = node.name.clone();
         life.upsert(node);
@@ -134,7 +134,7 @@ fn lemons_that_take_less_than_before_move_a_reserved_start() {
     life.c.set_hazard(&life.policy.hazard);
     life.submit(gang(2, 8).low().limit(60));
     let next = life.submit(gang(2, 8).low().limit(60));
-    assert!(life.told.contains_key(&next));
+    assert!(life.reported.contains_key(&next));
     assert_eq!(life.c.fleet.broken().count(), 0);
     life.c.set_hazard(&Hazard { lemon_max_nodes: 3, ..Hazard::default() });
     assert_eq!(life.c.fleet.broken().count(), 0, "more is no loss");
@@ -147,7 +147,7 @@ fn a_reserved_start_gets_earlier_when_others_end_early() {
     let mut life = ClusterRun::new(fleet(1, 2, 8));
     let a = life.submit(gang(2, 8).limit(600).runs(30));
     let b = life.submit(gang(2, 8).limit(60));
-    assert_eq!(life.told[&b].at, life.now + Span::mins(600));
+    assert_eq!(life.reported[&b].at, life.now + Span::mins(600));
     life.pass(Span::mins(30));
     assert!(life.done.contains(&a) && life.running(b), "it starts as soon as it can");
 }

@@ -86,7 +86,7 @@ fn digest(life: &ClusterRun) -> String {
     for t in life.c.queue.iter() {
         let since = life.jobs[&t.job].work.since;
         write!(out, "Q{} {}", kind(t.job), ago(since, Span::hours(1))).unwrap();
-        if let Some(p) = life.told.get(&t.job) {
+        if let Some(p) = life.reported.get(&t.job) {
             let on: Vec<_> = p.nodes.iter().map(|n| n.as_str()).collect();
             write!(out, "P{} {on:?} {:?}", p.at.0 - life.now.0, p.basis).unwrap();
         }
@@ -133,7 +133,7 @@ fn search(label: &str, nodes: Vec<NodeFacts>, shapes: [Build; 4], depth: u32) {
     let mut s = Search { seen: BTreeMap::new(), steps: 0, shapes };
     s.walk(&life, depth);
     println!("{label}: {} states by {} steps, depth {depth}", s.seen.len(), s.steps);
-    assert!(s.seen.len() > 500, "{} states are too few to tell anything", s.seen.len());
+    assert!(s.seen.len() > 500, "{} states are too few to show anything", s.seen.len());
 }
 
 fn two() -> Vec<NodeFacts> {

@@ -163,7 +163,7 @@ impl Connection {
     fn rests(&self, a: &mut Activity) {
         (a.since, a.began) = (Instant::now(), None);
         self.idle.store(self.nanos(a.since), Ordering::SeqCst);
-        // Nearly always it is: the table is for all connections, and is not told of each request.
+        // Nearly always it is: the table is for all connections, and does not know of each request.
         if !self.listed.load(Ordering::SeqCst)
             && let Some(table) = self.table.upgrade()
         {

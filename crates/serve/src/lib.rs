@@ -195,7 +195,7 @@ impl ServerConfig {
 /// What a server waits for before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting<'a> {
-    /// The process that used the data directory last has not let go of it. Told once.
+    /// The process that used the data directory last has not let go of it. Reported once.
     DataDir(&'a Path),
     /// This server leads.
     Lead(&'a str),
@@ -264,7 +264,7 @@ const LOCAL_FLEET: &str = "local-fleet";
 /// How long a clean stop may take.
 const CLOSING: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// How much of that is for telling the log what was counted.
+/// How much of that is for writing to the log what was counted.
 const LAST_COUNTS: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// A server that runs.
@@ -296,7 +296,7 @@ pub struct Server {
 
 impl Server {
     /// Starts a server: waits for the data directory and the lease, loads the log, listens.
-    /// `waits` is told what for.
+    /// `waits` gets the reason.
     ///
     /// # Errors
     /// [`ServeError`] with what failed.

@@ -48,7 +48,7 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServeError> {
 /// let in before several others, and make room for them before it has spoken.
 const ACCEPTING: usize = 2;
 
-/// Accepts until told to stop.
+/// Accepts until asked to stop.
 pub(crate) async fn run(
     listener: Arc<TcpListener>,
     tls: Option<TlsAcceptor>,

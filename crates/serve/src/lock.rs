@@ -59,9 +59,9 @@ pub(crate) async fn take(
             return Err(ServeError::Busy(dir.into()));
         }
         if seen == 0
-            && let Some(tell) = waits.take()
+            && let Some(announce) = waits.take()
         {
-            tell();
+            announce();
         }
         tokio::time::sleep(EVERY).await;
     }
@@ -146,14 +146,14 @@ mod tests {
         for says in ["", "4294967295 7\n", &format!("{} 0\n", std::process::id())] {
             let dir = tempfile::tempdir().unwrap();
             let other = held(dir.path(), says);
-            let mut told = 0;
+            let mut announced = 0;
             let taken = take(dir.path(), PATIENCE, || {
-                told += 1;
+                announced += 1;
                 drop(other);
             });
             let taken = taken.await;
             assert!(taken.is_ok(), "{says:?}: {taken:?}");
-            assert_eq!(told, 1, "{says:?}");
+            assert_eq!(announced, 1, "{says:?}");
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_is_told_from_one_that_goes_on() {
+    fn a_process_that_ends_is_distinguished_from_one_that_goes_on() {
         let stat = |state: &str, flags: u64| {
             let rest = "0 0 0 0 0 0 0 0 20 0 9 0 123456 1000 10";
             format!("77 (a) b) {state} 1 77 77 0 -1 {flags} {rest}")

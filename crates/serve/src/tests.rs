@@ -127,7 +127,7 @@ async fn a_copy_of_a_data_directory_does_not_lead_until_it_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clean_stop_tells_the_log_what_was_counted() {
+async fn a_clean_stop_writes_to_the_log_what_was_counted() {
     use muster_model::event::Event;
     use muster_model::slo::Sli;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -150,12 +150,12 @@ async fn a_clean_stop_tells_the_log_what_was_counted() {
     drop(server);
     let brain = lead(dir.path()).await;
     let records = brain.records(muster_model::ids::Seq(0), 2048).await.unwrap();
-    let told = records.iter().filter_map(|r| match &r.event {
+    let reported = records.iter().filter_map(|r| match &r.event {
         Event::CountsReported { counts } => Some(counts),
         _ => None,
     });
-    let mut told = told.flatten().filter(|c| c.sli == Sli::ApiAvailability);
-    let counted = told.next().map(|c| (c.good, c.total));
+    let mut reported = reported.flatten().filter(|c| c.sli == Sli::ApiAvailability);
+    let counted = reported.next().map(|c| (c.good, c.total));
     assert_eq!(counted, Some((1, 1)));
     stop(brain).await;
 }

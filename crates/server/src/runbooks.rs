@@ -1,5 +1,5 @@
-//! Figures that runs of runbooks look at and that are not in the log: what agents told last. The
-//! log decides; here it is only looked and told.
+//! Figures that runs of runbooks look at and that are not in the log: what agents reported last.
+//! The log decides; here it is only looked and reported.
 
 use crate::agents::Agents;
 use crate::brain::Brain;
@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// A figure as a node's agent told it last: of the GPU that is meant, or the largest of the node.
+/// A figure as a node's agent reported it last: of the GPU that is meant, or the largest of the
+/// node.
 pub fn figure(
     agents: &Agents,
     look: &Observable,
@@ -45,7 +46,7 @@ pub fn outside(run: &Run) -> Option<(Observable, BTreeMap<String, String>)> {
     }
 }
 
-/// Tells runs that the machine follows what they look at, until `stop`.
+/// Gives runs that the machine follows what they look at, until `stop`.
 pub fn start(brain: Brain, agents: Agents, stop: CancellationToken) {
     crate::supervise::task("runbooks", move || follow(brain.clone(), agents.clone(), stop.clone()));
 }
@@ -58,7 +59,7 @@ async fn follow(brain: Brain, agents: Agents, stop: CancellationToken) {
         });
         for run in waiting {
             let Some((look, vars)) = outside(&run) else { continue };
-            // A node that tells nothing: the run goes on with that, after a while.
+            // A node that reports nothing: the run goes on with that, after a while.
             let seen = figure(&agents, &look, &vars).unwrap_or_default();
             let old = brain.now().since(run.since).0 > 30_000;
             if seen.is_empty() && !old {

@@ -104,11 +104,11 @@ impl Ring {
             return self.drop_row();
         }
         // Somebody's path may be long: only that figure is left out.
-        let told = t.host.len();
+        let reported = t.host.len();
         if !self.host_columns.iter().eq(t.host.keys()) {
             t.host.retain(|name, _| self.knows(name, MOST_HOST_NAME));
         }
-        self.dropped += (told - t.host.len()) as u64;
+        self.dropped += (reported - t.host.len()) as u64;
         let host_changed = !self.host_columns.iter().eq(t.host.keys());
         let gpus_changed = !t.columns.is_empty() && *t.columns != *self.gpu_columns;
         if host_changed || gpus_changed {

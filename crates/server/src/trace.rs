@@ -14,7 +14,7 @@ use tracing::field::Empty;
 /// Target of every span made here. Filters match targets by how they begin, so that no module's
 /// name may begin with it.
 pub const TARGET: &str = "muster::otlp";
-/// Set on a span of which nothing is worth telling.
+/// Set on a span of which nothing is worth reporting.
 pub const IDLE: &str = "muster.idle";
 
 /// Whoever listens.
@@ -84,7 +84,7 @@ impl Traces {
         if let Some(parent) = header("traceparent") {
             listener.goes_on(&span, parent, header("tracestate"));
         }
-        // An id that could be anything could be a secret: only what looks like one is told.
+        // An id that could be anything could be a secret: only what looks like one is reported.
         if let Some(id) = header("x-request-id").filter(|id| plain(id)) {
             span.record("muster.request_id", id);
         }
@@ -110,7 +110,7 @@ impl Traces {
     }
 }
 
-/// A method that a caller made up is not told.
+/// A method that a caller made up is not reported.
 fn word(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -172,7 +172,7 @@ pub fn cycled(span: &Span, records: &[Record], requests: usize) {
                 started += 1;
                 if started <= PLACED as u64 {
                     let gpus: u64 = placement.slots.iter().map(|s| u64::from(s.gpus.len())).sum();
-                    let _told = tracing::info_span!(
+                    let _reported = tracing::info_span!(
                         target: TARGET,
                         parent: span,
                         "place",
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_caller_makes_up_is_not_told() {
+    fn what_a_caller_makes_up_is_not_reported() {
         assert_eq!(word(&Method::GET), "GET");
         let odd = Method::from_bytes(b"TOKEN-abc").expect("a method");
         assert_eq!(word(&odd), "_OTHER");

@@ -12,7 +12,7 @@ pub enum Better {
     More,
     /// Less is better.
     Less,
-    /// Neither: it tells what happened.
+    /// Neither: it reports what happened.
     Neither,
 }
 
@@ -151,7 +151,7 @@ pub enum Verdict {
     Less,
     /// Chance alone explains the difference.
     NoDifferenceSeen,
-    /// One pair does not tell chance from effect.
+    /// One pair does not distinguish chance from effect.
     OnePair,
 }
 

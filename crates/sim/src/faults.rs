@@ -65,7 +65,7 @@ pub(crate) struct Faults {
     hit: Vec<BTreeSet<u32>>,
     /// Nodes out for good.
     removed: BTreeSet<u32>,
-    /// Signs seen and right ones; failures, and those of them that were told.
+    /// Signs seen and right ones; failures, and those of them that were predicted.
     pub(crate) signs: [u64; 4],
     signed: BTreeSet<u32>,
 }

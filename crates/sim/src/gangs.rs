@@ -25,9 +25,9 @@ pub(crate) struct Gang {
     pub(crate) rate: u32,
     /// Its results are wrong beyond so much useful time.
     pub(crate) wrong_after: Option<Span>,
-    /// The newest checkpoint was told to the engine then.
-    told: Time,
-    untold: bool,
+    /// The newest checkpoint was reported to the engine then.
+    reported: Time,
+    unreported: bool,
     end: Option<Account>,
     /// Its last rank was gone then, and with it what it held.
     freed: Option<Time>,
@@ -101,8 +101,8 @@ impl Simulation<'_> {
             broken: None,
             rate,
             wrong_after: None,
-            told: self.now,
-            untold: false,
+            reported: self.now,
+            unreported: false,
             end: None,
             freed: None,
             leaving: false,
@@ -191,10 +191,10 @@ impl Simulation<'_> {
             for key in &self.gangs.on[ix as usize] {
                 let Some(g) = self.gangs.by_key.get_mut(key) else { continue };
                 if g.nodes[0] == ix && g.up.is_some() && !g.leaving && g.broken.is_none() {
-                    if g.told + records <= self.now {
-                        g.told = self.now;
+                    if g.reported + records <= self.now {
+                        g.reported = self.now;
                     }
-                    let t = g.told + records;
+                    let t = g.reported + records;
                     due = Some(due.map_or(t, |d: Time| d.min(t)));
                 }
             }
@@ -237,8 +237,8 @@ impl Simulation<'_> {
                     if let Some(a) = account {
                         self.gangs.saved.insert(e.key.job, a.saved);
                     }
-                    g.untold = true;
-                    let due = e.at.since(g.told) >= records || g.then_drain.is_some();
+                    g.unreported = true;
+                    let due = e.at.since(g.reported) >= records || g.then_drain.is_some();
                     let asked = self.asked(e.key);
                     if due || asked {
                         self.report_checkpoint(e.key);
@@ -257,10 +257,10 @@ impl Simulation<'_> {
 
     fn report_checkpoint(&mut self, key: AttemptKey) {
         let Some(g) = self.gangs.by_key.get_mut(&key) else { return };
-        if !std::mem::take(&mut g.untold) {
+        if !std::mem::take(&mut g.unreported) {
             return;
         }
-        g.told = self.now;
+        g.reported = self.now;
         let drain = g.then_drain.take();
         let saved = self.gangs.saved.get(&key.job).copied().unwrap_or_default();
         let job = self.engine.state().jobs.get(&key.job);
@@ -268,8 +268,8 @@ impl Simulation<'_> {
         let cost = work.map(|s| s.checkpoint_cost.0);
         let step = work.and_then(|s| s.step).map_or(1000, |s| s.0.max(1));
         let dir = job.and_then(|j| j.spec.checkpoint.as_ref()).map(|c| c.dir.clone());
-        let told = self.script.as_ref().and(dir);
-        let path = told.map(|dir| format!("{dir}/step-{}", saved.0 / step));
+        let reported = self.script.as_ref().and(dir);
+        let path = reported.map(|dir| format!("{dir}/step-{}", saved.0 / step));
         self.submit_command(Command::CheckpointDone {
             key,
             step: Some(saved.0 / step),
@@ -367,7 +367,7 @@ impl Simulation<'_> {
         }
         let late = self.advance(lead);
         self.apply_events(lead, late);
-        // It is told when it is written, however rarely others are.
+        // It is reported when it is written, however rarely others are.
         let next = self.nodes[lead as usize].next_wake();
         if let Some(t) = next.filter(|t| *t < self.wakes[lead as usize]) {
             self.wakes[lead as usize] = t.max(self.now);

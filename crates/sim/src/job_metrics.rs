@@ -73,7 +73,7 @@ fn sums<'p>(pages: impl Iterator<Item = &'p Page>) -> Sums {
     s
 }
 
-/// Sizes of gangs that are told apart, in GPUs.
+/// Sizes of gangs that are distinguished, in GPUs.
 const SIZES: [u64; 10] = [1, 2, 8, 16, 64, 128, 512, 1024, 4096, 1 << 40];
 
 fn by_size(pages: &BTreeMap<muster_model::ids::JobId, Page>) -> Vec<SizeClass> {
@@ -122,7 +122,7 @@ fn thinned(sorted: &[f64]) -> Vec<f64> {
 }
 
 impl Simulation<'_> {
-    /// Everything there is to tell.
+    /// Everything there is to report.
     pub(crate) fn outcome(&mut self) -> (Outcome, History) {
         let s = self.s;
         let lived = self.end.since(self.start);
@@ -162,7 +162,7 @@ impl Simulation<'_> {
             m.iter().map(|(k, v)| (k.to_string(), *v)).collect()
         };
         let (found, interval) = share(self.gangs.found, self.gangs.needed);
-        let [signs, right, failures, told] = self.faults.signs;
+        let [signs, right, failures, predicted] = self.faults.signs;
         let last_end = accounting.pages.values().filter_map(|p| p.ended).max();
         let outcome = Outcome {
             scenario: s.name.clone(),
@@ -205,7 +205,7 @@ impl Simulation<'_> {
                 right,
                 failures,
                 precision: ratio(right as f64, signs as f64),
-                recall: ratio(told as f64, failures as f64),
+                recall: ratio(predicted as f64, failures as f64),
             }),
             refusals: self.refusals,
             refused: std::mem::take(&mut self.refused),

@@ -62,7 +62,7 @@ pub struct Outcome {
     /// Node failures that found a spare at once, of those that needed one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spares_found: Option<SpareOutcome>,
-    /// How well precursors told failures.
+    /// How well precursors predicted failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
     /// Requests of the scenario that the engine refused.
@@ -157,7 +157,7 @@ pub struct SpareOutcome {
     pub interval: [f64; 2],
 }
 
-/// How well precursors told failures.
+/// How well precursors predicted failures.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Prediction {
     /// Signs seen.
@@ -168,7 +168,7 @@ pub struct Prediction {
     pub failures: u64,
     /// Right signs of all signs.
     pub precision: f64,
-    /// Failures that were told of all failures.
+    /// Failures that were predicted, of all failures.
     pub recall: f64,
 }
 

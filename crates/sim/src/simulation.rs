@@ -39,7 +39,7 @@ pub(crate) enum Ev {
     Arrive(usize),
     /// Look at everything.
     Sample,
-    /// A beat of the story that is told.
+    /// A beat of the story that is reported.
     Story(usize),
 }
 
@@ -67,7 +67,7 @@ impl Default for Hosted {
     }
 }
 
-/// When a life begins, where, and what is told of it.
+/// When a life begins, where, and what is reported of it.
 #[derive(Debug)]
 pub(crate) struct Setting {
     pub(crate) start: Time,
@@ -235,7 +235,7 @@ impl<'a> Simulation<'a> {
             }
         }
         for r in &s.reservations {
-            // In a file, starts are told from the beginning of the scenario.
+            // In a file, starts are reported from the beginning of the scenario.
             let mut r = r.clone();
             r.start = self.start + Span(u64::try_from(r.start.0).unwrap_or(0));
             self.must(Command::SetReservation { reservation: Arc::new(r) })?;
@@ -305,7 +305,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// The first few refusals are told with the figures: a scenario that asks for what the site
+    /// The first few refusals are reported with the figures: a scenario that asks for what the site
     /// refuses does not do so in silence.
     pub(crate) fn note_refusal(&mut self, r: &Refusal) {
         self.refusals += 1;
@@ -581,7 +581,7 @@ fn gang_gpus(a: &Arrival) -> u64 {
     u64::from(g.nodes.unwrap_or(1)) * u64::from(g.gpus_per_node.or(g.gpus).unwrap_or(0))
 }
 
-/// What waits are told apart by.
+/// What waits are distinguished by.
 fn class(a: &Arrival) -> &'static str {
     use muster_model::spec::{Priority, Tier};
     match (a.spec.tier, a.spec.priority) {

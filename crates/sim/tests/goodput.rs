@@ -57,7 +57,7 @@ fn share(of: u128, all: u128) -> f64 {
 }
 
 /// One gang that trains for ten days and is interrupted now and then. Loading takes no time: the twin
-/// tells of no steps, and without them a log does not show when the first one was made. Every
+/// reports no steps, and without them a log does not show when the first one was made. Every
 /// checkpoint is in the log when it is done: so much is written where nothing else is asked for.
 const SCENARIO: &str = r#"
 name = "goodput"
@@ -94,7 +94,7 @@ startup = "0s"
 "#;
 
 #[test]
-fn the_log_tells_what_the_world_knows() {
+fn the_log_shows_what_the_world_knows() {
     let s = scenario::read(SCENARIO, "goodput").unwrap_or_else(|e| panic!("{e:?}"));
     let mut read = Read::default();
     let (outcome, _) =

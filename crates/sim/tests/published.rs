@@ -314,7 +314,7 @@ fn the_same_seed_is_the_same_life_and_another_is_not() {
 }
 
 #[test]
-fn a_share_is_told_with_its_interval() {
+fn a_share_is_reported_with_its_interval() {
     let (p, [low, high]) = share(99, 100);
     assert!((p - 0.99).abs() < 1e-12 && low < 0.99 && high > 0.99 && high <= 1.0);
     assert_eq!(share(0, 0).1, [0.0, 1.0]);

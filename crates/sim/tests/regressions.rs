@@ -220,7 +220,7 @@ fn what_is_held_after_the_world_was_repaired_is_released_too() {
 }
 
 // A fleet without nodes took a gang that the repaired one is too small for. What waits for that gang
-// waits with it, and is told so.
+// waits with it, and the answer says so.
 #[test]
 #[rustfmt::skip]
 fn what_waits_for_a_job_that_can_never_start_waits_with_it() {
@@ -242,7 +242,7 @@ fn what_waits_for_a_job_that_can_never_start_waits_with_it() {
     assert_eq!(why(2).summary, "waits for job 1, which is queued");
 }
 
-// The end of an attempt was told twice. The second answer overtook the list that named the next
+// The end of an attempt was reported twice. The second answer overtook the list that named the next
 // attempt on the node; the agent took that list for old, and nobody sends a list twice.
 #[test]
 #[rustfmt::skip]

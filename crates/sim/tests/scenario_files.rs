@@ -239,7 +239,7 @@ fn changed(line: usize, with: &str) -> (String, usize) {
 }
 
 #[test]
-fn every_slip_is_told_with_its_line_and_how_to_fix_it() {
+fn every_slip_is_reported_with_its_line_and_how_to_fix_it() {
     assert!(read(GOOD, "good.toml").is_ok(), "{:?}", read(GOOD, "good.toml"));
     let mut wrong = Vec::new();
     for (line, with, says) in BAD {
@@ -260,29 +260,29 @@ fn every_slip_is_told_with_its_line_and_how_to_fix_it() {
 }
 
 #[test]
-fn what_is_missing_is_told_where_it_belongs() {
+fn what_is_missing_is_reported_where_it_belongs() {
     let without = |n: usize| {
         let mut lines: Vec<&str> = GOOD.lines().collect();
         lines.remove(n - 1);
         parse(&lines.join("\n"), "f.toml").unwrap_err()
     };
-    let told = |e: FileError| (e.line, e.message, e.hint.unwrap_or_default());
-    let (line, message, hint) = told(without(2));
+    let reported = |e: FileError| (e.line, e.message, e.hint.unwrap_or_default());
+    let (line, message, hint) = reported(without(2));
     assert_eq!((line, message.as_str()), (Some(1), "`length` is missing in the scenario"));
     assert_eq!(hint, "add `length = \"24h\"`");
-    let (line, message, hint) = told(without(5));
+    let (line, message, hint) = reported(without(5));
     assert_eq!((line, message.as_str()), (Some(3), "`nodes` is missing in a fleet of kind hgx"));
     assert_eq!(hint, "add `nodes = 8`");
-    let (line, _, hint) = told(without(19));
+    let (line, _, hint) = reported(without(19));
     assert_eq!((line, hint.as_str()), (Some(16), "add `per_hour = 0.5`"));
-    let (line, _, hint) = told(without(20));
+    let (line, _, hint) = reported(without(20));
     assert_eq!((line, hint.as_str()), (Some(16), "add `run = { median = \"24h\" }`"));
-    let (line, _, hint) = told(without(10));
+    let (line, _, hint) = reported(without(10));
     assert_eq!(line, Some(9));
     assert!(hint.contains("kind = \"train\""), "{hint}");
-    let (line, message, _) = told(parse("name = 'x'\nlength = '1d'\n", "f").unwrap_err());
+    let (line, message, _) = reported(parse("name = 'x'\nlength = '1d'\n", "f").unwrap_err());
     assert_eq!((line, message.as_str()), (Some(1), "`fleet` is missing in the scenario"));
-    let (line, message, _) = told(parse("", "f").unwrap_err());
+    let (line, message, _) = reported(parse("", "f").unwrap_err());
     assert_eq!((line, message.as_str()), (Some(1), "the file is empty"));
 }
 
@@ -297,7 +297,7 @@ fn errors_read_like_a_compilers() {
 }
 
 #[test]
-fn all_problems_are_told_at_once_in_the_order_of_the_file() {
+fn all_problems_are_reported_at_once_in_the_order_of_the_file() {
     let text = GOOD
         .replace("spares = 4", "spares = 99")
         .replace("per_hour = 2.0", "per_hour = -2.0")

@@ -18,8 +18,8 @@ fn records(w: &Week) -> Vec<Record> {
     w.log.iter().map(|l| muster_records::read(&l.body).unwrap()).collect()
 }
 
-/// The lines of the log with every time told from its end. Names of alerts are made from the time
-/// they began; here they are numbered.
+/// The lines of the log with every time reported from its end. Names of alerts are made from the
+/// time they began; here they are numbered.
 fn lines(w: &Week, end: Time) -> Vec<String> {
     let mut alerts: Vec<String> = Vec::new();
     for r in records(w) {
@@ -53,16 +53,16 @@ fn lines(w: &Week, end: Time) -> Vec<String> {
     w.log.iter().map(each).collect()
 }
 
-/// The same seed tells the same, whenever it ends.
+/// The same seed gives the same, whenever it ends.
 fn same_whenever_it_ends(length: Span) -> Week {
     let first = lived(length, 1, END);
     let later = END + Span::hours(24 * 40 + 3);
     let again = lived(length, 1, later);
-    let (told, told_again) = (lines(&first, END), lines(&again, later));
-    for (a, b) in told.iter().zip(&told_again) {
+    let (reported, reported_again) = (lines(&first, END), lines(&again, later));
+    for (a, b) in reported.iter().zip(&reported_again) {
         assert_eq!(a, b);
     }
-    assert_eq!(told.len(), told_again.len());
+    assert_eq!(reported.len(), reported_again.len());
     assert_eq!(first.past, again.past);
     first
 }
@@ -174,8 +174,8 @@ fn two_days_are_the_same_whenever_they_end_and_have_everything_that_a_page_shows
 
 #[test]
 fn another_seed_is_another_story() {
-    let told = |seed| lines(&lived(Span::hours(4), seed, END), END);
-    assert_ne!(told(1), told(2));
+    let reported = |seed| lines(&lived(Span::hours(4), seed, END), END);
+    assert_ne!(reported(1), reported(2));
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn all_wrong(errors: Vec<FileError>) -> Fail {
     }
 }
 
-/// How a scenario that cannot be lived is told.
+/// How a scenario that cannot be lived is reported.
 pub(crate) fn fail(e: SimError) -> Fail {
     match e {
         SimError::File(e) => (*e).into(),
@@ -82,7 +82,7 @@ pub(crate) fn simulate(
     Ok((outcome, history))
 }
 
-/// Most memory that this process has held, where the system tells.
+/// Most memory that this process has held, where the system reports.
 pub(crate) fn peak_rss() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     high_water(&status).unwrap_or(0)

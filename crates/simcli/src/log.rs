@@ -15,7 +15,7 @@ const BATCH: usize = 4096;
 /// is over. Appends go by the epoch.
 const LEASE: Span = Span::secs(15);
 
-/// A log that is being written. The export's head tells how the log ends, so that the records
+/// A log that is being written. The export's head reports how the log ends, so that the records
 /// wait in a store of their own until the end is known.
 pub(crate) struct Log {
     file: PathBuf,
@@ -56,7 +56,7 @@ impl Log {
         Ok(Log { file: file.into(), spool, store: Some(store), epoch, batch, failed })
     }
 
-    /// Takes a record. A failure is told at the end.
+    /// Takes a record. A failure is reported at the end.
     pub(crate) fn record(&mut self, line: &[u8]) {
         if self.failed.is_some() {
             return;

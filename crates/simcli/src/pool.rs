@@ -11,7 +11,7 @@ pub fn threads(asked: Option<NonZeroUsize>) -> NonZeroUsize {
 }
 
 /// Does `work` for each item and gives the results in the order of the items. Which thread does
-/// what has no influence on them: on failure it is always the first failing item that is told.
+/// what has no influence on them: on failure it is always the first failing item that is reported.
 pub fn each<T: Sync, R: Send, E: Send>(
     items: &[T],
     threads: NonZeroUsize,
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_told() {
+    fn the_first_failure_is_reported() {
         let items: Vec<u32> = (0..100).collect();
         for n in [1, 2, 8] {
             assert_eq!(on(n, &items), Err(7), "{n} threads");

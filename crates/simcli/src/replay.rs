@@ -140,7 +140,7 @@ impl ReplayArgs {
         }
     }
 
-    /// Reads a file; rows left out are told on stderr and counted.
+    /// Reads a file; rows left out are reported on stderr and counted.
     fn read<T>(
         &self,
         file: &Path,
@@ -421,7 +421,7 @@ fn bad_trace(mut e: TraceError) -> Fail {
     Fail::new(USAGE, e).hint(hint)
 }
 
-/// What a trace is called: its file without what tells its form.
+/// What a trace is called: its file without what shows its form.
 fn name(file: &Path) -> String {
     let whole = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let bare = whole.strip_suffix(".gz").unwrap_or(&whole);

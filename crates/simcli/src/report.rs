@@ -23,7 +23,7 @@ pub fn write(file: &Path, page: &str) -> Result<(), Fail> {
     Ok(())
 }
 
-/// What was typed, so that the page tells how it is made again.
+/// What was typed, so that the page shows how it is made again.
 pub fn command() -> String {
     let rest = std::env::args_os().skip(1).map(|a| quoted(&a.to_string_lossy()));
     std::iter::once("muster".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_cannot_be_written_is_told_at_once() {
+    fn a_page_that_cannot_be_written_is_reported_at_once() {
         assert!(can_write(None).is_ok());
         assert!(can_write(Some(Path::new("page.html"))).is_ok());
         assert!(can_write(Some(Path::new("/no/such/place/page.html"))).is_err());

@@ -244,7 +244,7 @@ pub(crate) fn waterfall(w: &Waterfall) -> String {
     text
 }
 
-/// Most causes that are told.
+/// Most causes that are reported.
 const CAUSES: usize = 8;
 
 fn causes(o: &Outcome) -> String {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_causes_are_told_and_the_rest_together() {
+    fn eight_causes_are_reported_and_the_rest_together() {
         let text = causes(&outcome());
         assert_eq!(text.lines().count(), 1 + 8 + 1, "{text}");
         assert!(text.lines().nth(1).is_some_and(|l| l.starts_with("cause-9 ")), "{text}");

@@ -1,4 +1,4 @@
-//! Faults: what a node can be told to have, and what each does to it. A fault changes the node;
+//! Faults: what a node can be asked to have, and what each does to it. A fault changes the node;
 //! whoever watches sees only what a real node would show.
 
 use crate::condition::Condition;
@@ -40,7 +40,7 @@ pub enum Effect {
     Impossible(String),
 }
 
-/// A driver's error ends the work on its GPU so long after it was told.
+/// A driver's error ends the work on its GPU so long after it was reported.
 pub(crate) const DIES_AFTER: Span = Span::secs(2);
 /// Characters of a version that are kept.
 const VERSION_MAX: usize = 64;
@@ -84,8 +84,8 @@ impl SimNode {
                 let new = [(63, *pending && !c.pending), (64, *failed && !c.failed)];
                 c.remapped += u64::from(new[0].1);
                 (c.pending, c.failed) = (*pending, *failed);
-                let told = new.into_iter().filter(|(_, new)| *new);
-                return Ok(told.map(|(code, _)| Effect::Xid { gpu: *gpu, code }).collect());
+                let reported = new.into_iter().filter(|(_, new)| *new);
+                return Ok(reported.map(|(code, _)| Effect::Xid { gpu: *gpu, code }).collect());
             }
             Fault::SlowGpu { gpu, percent } => {
                 self.condition(*gpu)?.slow_percent = (*percent).min(99);

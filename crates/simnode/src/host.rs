@@ -1,5 +1,5 @@
 //! The host around the GPUs of a simulated node: network ports, a file system, stuck processes,
-//! and an agent that may stop telling.
+//! and an agent that may stop reporting.
 
 use crate::condition::Counter;
 use muster_model::inject::Inject as Fault;
@@ -92,7 +92,7 @@ pub(crate) struct Host {
     pub(crate) stuck: u32,
     /// The power supply asks the GPUs to slow down.
     pub(crate) brake: bool,
-    /// The agent tells nothing from here to there.
+    /// The agent reports nothing from here to there.
     hang: Option<(Time, Time)>,
 }
 
@@ -146,7 +146,7 @@ impl Host {
         self.hang = Some((now, now + length));
     }
 
-    /// Whether the agent tells its figures.
+    /// Whether the agent reports its figures.
     pub(crate) fn reports(&self, now: Time) -> bool {
         self.hang.is_none_or(|(_, until)| now >= until)
     }

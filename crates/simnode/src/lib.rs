@@ -47,7 +47,7 @@ pub struct SimNode {
     boots: u64,
     now: Time,
     work: BTreeMap<AttemptKey, Work>,
-    /// What happened and is told with the next advance.
+    /// What happened and is reported with the next advance.
     backlog: Vec<SimEvent>,
     host: Host,
     /// Versions that are not those of its kind.
@@ -129,7 +129,7 @@ impl SimNode {
         Some(w.needs().map_or(u32::MAX, |n| u32::try_from(n).unwrap_or(u32::MAX - 1)))
     }
 
-    /// Tells what the slowest share of its gang needs; `u32::MAX` when one of them hangs.
+    /// Sets what the slowest share of its gang needs; `u32::MAX` when one of them hangs.
     pub fn set_gang(&mut self, key: AttemptKey, slowest: u32, now: Time) {
         self.catch_up(now);
         if let Some(w) = self.work.get_mut(&key) {
@@ -181,7 +181,7 @@ impl SimNode {
         self.live(now, true)
     }
 
-    /// The same, but of the checkpoints of each work only the newest is told.
+    /// The same, but of the checkpoints of each work only the newest is reported.
     pub fn advance_briefly(&mut self, now: Time) -> Vec<SimEvent> {
         self.live(now, false)
     }
@@ -211,8 +211,8 @@ impl SimNode {
     /// When something happens next, if nobody interferes.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        let told_late = self.backlog.first().map(|_| self.now);
-        told_late.or_else(|| self.work.values().filter_map(Work::next).min())
+        let reported_late = self.backlog.first().map(|_| self.now);
+        reported_late.or_else(|| self.work.values().filter_map(Work::next).min())
     }
 
     /// When work may next be over, whatever checkpoints it writes before.
@@ -233,7 +233,7 @@ impl SimNode {
         self.devices.iter().map(|d| d.index).find(|i| devices::bus(*i) == bus)
     }
 
-    /// One row per GPU in the order of [`COLUMNS`]. A GPU off the bus tells nothing.
+    /// One row per GPU in the order of [`COLUMNS`]. A GPU off the bus reports nothing.
     #[must_use]
     pub fn telemetry(&self) -> Vec<Vec<Option<f32>>> {
         let sku = self.config.sku.specs();
@@ -253,13 +253,13 @@ impl SimNode {
         self.host.metrics(self.now)
     }
 
-    /// Whether its agent tells figures now.
+    /// Whether its agent reports figures now.
     #[must_use]
     pub fn reports(&self, now: Time) -> bool {
         self.host.reports(now)
     }
 
-    /// Tells which GPUs are kept busy by ranks that really run.
+    /// Sets which GPUs are kept busy by ranks that really run.
     pub fn set_load(&mut self, gpus: u64, now: Time) {
         self.pass(now);
         self.config.real_load = gpus;
@@ -286,7 +286,7 @@ impl SimNode {
         self.now = to;
     }
 
-    /// The same, and work goes on too; what it did is told with the next advance.
+    /// The same, and work goes on too; what it did is reported with the next advance.
     fn catch_up(&mut self, now: Time) {
         self.pass(now);
         let (at, backlog) = (self.now, &mut self.backlog);

@@ -92,7 +92,7 @@ impl SimNode {
         self.boots = past.boots;
         let passed = past.at.map_or(Span(0), |at| now.since(at));
         for fault in past.faults.iter().filter_map(|f| left_of(f, passed)) {
-            // What it tells of them was told before.
+            // What it reports of them was reported before.
             self.apply(&fault, now);
         }
         for w in &past.work {

@@ -1,5 +1,5 @@
 //! What a test of a simulated node measures: the figures of its kind, a little off for each device
-//! and each run, and badly off where it was told to be.
+//! and each run, and badly off where it was asked to be.
 
 use crate::SimNode;
 use crate::condition::Condition;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_how_far_it_is() {
+    fn it_reports_how_far_it_is() {
         let n = node();
         let first = n.test_step(Level::Quick, Span(0));
         assert_eq!((first.done, first.of, first.doing), (0, 6, "devices"));

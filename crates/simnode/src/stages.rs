@@ -2,7 +2,7 @@
 //!
 //! A sound step is cut into reading, copying, computing and talking to the other ranks. A share
 //! that is held back takes longer for its own parts; the others wait for it in `comm`. A node
-//! knows only its own share: whoever hosts several nodes of a gang tells each of them how long
+//! knows only its own share: whoever hosts several nodes of a gang says to each of them how long
 //! the slowest share takes. Where nobody does, the peers of a slow share show a sound step.
 
 use crate::random::Random;

@@ -1,4 +1,4 @@
-//! What the GPUs of a simulated node tell: figures that follow the load and the device's
+//! What the GPUs of a simulated node report: figures that follow the load and the device's
 //! condition, with heat that takes its time. Integers inside, so that the same life is the same
 //! on every machine.
 

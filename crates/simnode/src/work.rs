@@ -20,7 +20,7 @@ pub struct SimEvent {
 /// What simulated work can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkEvent {
-    /// It has made progress; told at most once a second of the node's clock.
+    /// It has made progress; reported at most once a second of the node's clock.
     Step {
         /// Steps so far.
         step: u64,
@@ -79,7 +79,7 @@ const FULL: u64 = 1000;
 pub(crate) struct Work {
     spec: Simulate,
     pub(crate) gpus: u64,
-    /// Everything up to here has happened and was told.
+    /// Everything up to here has happened and was reported.
     at: Time,
     phase: Phase,
     /// Thousandths of its full speed.
@@ -90,7 +90,7 @@ pub(crate) struct Work {
     saved: u64,
     /// The next checkpoint begins here.
     save_at: Option<u64>,
-    /// Beats that were told.
+    /// Beats that were reported.
     beats: u64,
     startup: Span,
     saving: Span,
@@ -109,7 +109,7 @@ pub(crate) struct Work {
     doom: Option<Time>,
 }
 
-/// Steps shorter than this are told together.
+/// Steps shorter than this are reported together.
 const PACE: Span = Span::secs(1);
 
 impl Work {
@@ -209,7 +209,7 @@ impl Work {
         (at < self.end()).then_some(at)
     }
 
-    /// How often progress is told: the step, or the first multiple of it that is a second.
+    /// How often progress is reported: the step, or the first multiple of it that is a second.
     fn beat(&self) -> Option<u64> {
         let step = self.spec.step.filter(|s| s.0 > 0)?;
         let times = PACE.0.div_ceil(step.0).max(1);
@@ -286,29 +286,29 @@ impl Work {
         }
     }
 
-    pub(crate) fn advance(&mut self, to: Time, mut tell: impl FnMut(Time, WorkEvent)) {
+    pub(crate) fn advance(&mut self, to: Time, mut report: impl FnMut(Time, WorkEvent)) {
         while let Some(at) = self.next().filter(|at| *at <= to) {
             self.pass(at);
             if self.doom.is_some_and(|d| d <= at) && self.done < self.end() {
                 self.phase = Phase::Over;
-                tell(at, WorkEvent::Ended { code: 1 });
+                report(at, WorkEvent::Ended { code: 1 });
                 return;
             }
             match self.phase {
                 Phase::Startup { .. } => self.phase = Phase::Working,
-                Phase::Saving { .. } => self.save(at, &mut tell),
+                Phase::Saving { .. } => self.save(at, &mut report),
                 Phase::Working if self.done >= self.end() => {
                     self.phase = Phase::Over;
-                    tell(at, WorkEvent::Ended { code: self.spec.exit_code });
+                    report(at, WorkEvent::Ended { code: self.spec.exit_code });
                 }
                 Phase::Working => {
                     // At less than full speed the moment comes a little late.
                     let beats = self.beat().map_or(0, |b| self.done / b);
                     if beats > std::mem::replace(&mut self.beats, beats) {
-                        tell(at, self.make_step_event());
+                        report(at, self.make_step_event());
                     }
                     if self.save_at.is_some_and(|s| self.done >= s) {
-                        self.begin_save(at, &mut tell);
+                        self.begin_save(at, &mut report);
                     }
                 }
                 Phase::Over => return,
@@ -325,24 +325,24 @@ impl Work {
         WorkEvent::Step { step, took: Span(sound.0.saturating_mul(needs) / SOUND), stages }
     }
 
-    fn begin_save(&mut self, at: Time, tell: &mut impl FnMut(Time, WorkEvent)) {
+    fn begin_save(&mut self, at: Time, report: &mut impl FnMut(Time, WorkEvent)) {
         self.phase = Phase::Saving { until: at + self.spec.checkpoint_cost };
         if self.spec.checkpoint_cost.0 == 0 {
-            self.save(at, tell);
+            self.save(at, report);
         }
     }
 
-    fn save(&mut self, at: Time, tell: &mut impl FnMut(Time, WorkEvent)) {
+    fn save(&mut self, at: Time, report: &mut impl FnMut(Time, WorkEvent)) {
         self.phase = Phase::Working;
         self.saved = self.done;
         self.save_at = self.next_save();
-        tell(at, WorkEvent::Checkpoint { step: self.step() });
+        report(at, WorkEvent::Checkpoint { step: self.step() });
     }
 
     /// Writes a checkpoint now, unless it is not up yet or writes one already.
-    pub(crate) fn ask(&mut self, at: Time, mut tell: impl FnMut(Time, WorkEvent)) {
+    pub(crate) fn ask(&mut self, at: Time, mut report: impl FnMut(Time, WorkEvent)) {
         if self.phase == Phase::Working {
-            self.begin_save(at, &mut tell);
+            self.begin_save(at, &mut report);
         }
     }
 

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_of_a_young_site_is_told_all_the_same() {
+    fn an_outage_of_a_young_site_is_reported_all_the_same() {
         let mut l = Ledger::default();
         errors(&mut l, 1..2, 1000);
         assert_eq!(fires(&l, 1), vec![(14_400, Urgency::Page)], "nothing else was ever seen");

@@ -26,7 +26,7 @@ const PAGES: &[FailureMode] = &[
     FailureMode::STORAGE_STALL,
     FailureMode::DETECTOR_STORM,
 ];
-/// Failure modes that are a job's own doing: told once a job, not once a GPU.
+/// Failure modes that are a job's own doing: reported once a job, not once a GPU.
 const OWN: &[FailureMode] = &[
     FailureMode::APP_CRASH,
     FailureMode::APP_SPRAY,
@@ -132,7 +132,7 @@ pub fn incident(i: &Incident, worst: Option<Severity>) -> Option<Condition> {
 }
 
 /// An objective whose burn rate is too high, or whose error budget is exhausted. The words stay the same while the
-/// figures move, so that an alert is not told anew each minute.
+/// figures move, so that an alert is not sent anew each minute.
 #[must_use]
 pub fn objective(o: &Objective, s: &Status, since: Time) -> Option<Condition> {
     let summary = match burn::worst(&s.firing) {

@@ -12,16 +12,16 @@ use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What comes and goes within this is one alert: a rate must be away for so long before it is over,
-/// a state that is over is the same alert when it is back within it, and nobody is told of its end
-/// before.
+/// a state that is over is the same alert when it is back within it, and nobody is notified of its
+/// end before.
 pub const HOLD: Span = Span::mins(2);
 
 /// What decisions follow, beside conditions.
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
-    /// Times in which some alerts are not told.
+    /// Times in which some alerts are not sent.
     pub silences: &'a [Silence],
-    /// Who is told, and who when nobody answers.
+    /// Who is notified, and who when nobody answers.
     pub routing: &'a Routing,
     /// What a thing is part of.
     pub above: &'a ParentsOf<'a>,
@@ -53,7 +53,7 @@ impl Change {
 
 /// A short name for an alert; the same on every machine.
 fn id(group: &str, at: Time) -> String {
-    // FNV-1a: it only has to tell alerts of one site apart.
+    // FNV-1a: it only has to distinguish alerts of one site.
     let bytes = group.bytes().chain(at.0.to_le_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -119,7 +119,7 @@ pub fn decide(
 /// Is an alert open, or away for so short that what comes back is the same one?
 #[must_use]
 pub fn is_known(a: &Alert, now: Time, hold: Span) -> bool {
-    // As long as nobody was told of its end.
+    // As long as nobody was notified of its end.
     let lately = |t: Time| a.merged_into.is_none() && now.since(t) < hold;
     a.is_open() || a.gone_since.is_some_and(lately)
 }
@@ -310,8 +310,8 @@ fn level(a: &Alert, routing: &Routing, now: Time) -> u32 {
     u32::try_from(passed).unwrap_or(u32::MAX).max(a.level)
 }
 
-/// When something would change although nothing new is told: a silence begins or ends, what is gone
-/// is over, an alert is passed on.
+/// When something would change although nothing new is reported: a silence begins or ends, what is
+/// gone is over, an alert is passed on.
 #[must_use]
 pub fn next_wake(now: Time, open: &BTreeMap<String, Alert>, site: &Site<'_>) -> Option<Time> {
     if open.is_empty() {

@@ -224,7 +224,7 @@ fn a_rate_that_comes_and_goes_is_one_alert() {
     assert!(w.open.is_empty());
     let raised: BTreeSet<&String> = w.all.iter().map(|a| &a.id).collect();
     assert_eq!(raised.len(), 1);
-    // Its end was told: what comes then is another one.
+    // Its end was reported: what comes then is another one.
     let changes = w.see(at(19 * 60 + 130), std::slice::from_ref(&c));
     assert!(matches!(&changes[..], [Change::Raised(_)]), "{changes:?}");
 }
@@ -263,7 +263,7 @@ fn a_broken_node_its_job_and_the_slo_it_burns_are_one_page() {
     let other = finding(3, "node:n2-1", Urgency::Page);
     w.see(at(10), &[node.clone(), job.clone(), slo.clone(), other]);
     assert_eq!(w.pages(), 3);
-    // What burns for another reason is told by itself.
+    // What burns for another reason is reported by itself.
     slo.by_hardware = false;
     let mut w = AlertFixture::new();
     w.see(at(0), &[node, job, slo]);
@@ -527,7 +527,7 @@ fn parts_of_each_other_hang_nothing_up() {
     b.parent = Some(a.key.clone());
     w.see(at(0), &[a, b]);
     assert_eq!(w.open.values().map(|a| a.count).sum::<u64>(), 2);
-    // Two things that are above each other: one of them is told.
+    // Two things that are above each other: one of them is reported.
     let mut up = finding(1, "leaf:x", Urgency::Page);
     let mut down = finding(2, "leaf:y", Urgency::Page);
     (up.explains, down.explains) = (true, true);
@@ -594,7 +594,7 @@ proptest! {
         let worst = all.iter().map(|c| c.urgency).max();
         prop_assert_eq!(alerts.iter().map(|a| a.alert().urgency).max(), worst);
         for a in alerts.iter().map(Change::alert) {
-            // What is told is something that is really so, not what it is hidden by.
+            // What is reported is something that is really so, not what it is hidden by.
             prop_assert!(all.iter().any(|c| a.summary.starts_with(&c.summary)));
         }
     }

@@ -7,10 +7,10 @@ use muster_model::names::NodeName;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How far up and how far along parents is looked: deeper is a mistake in what was told.
+/// How far up and how far along parents is looked: deeper is a mistake in what was reported.
 const STEPS: usize = 64;
 
-/// What a thing is part of, nearest first. Only direct ones have to be told.
+/// What a thing is part of, nearest first. Only direct ones have to be reported.
 pub type ParentsOf<'a> = dyn Fn(&Entity) -> Vec<Entity> + 'a;
 
 /// Has somebody been paged about a group?
@@ -237,7 +237,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Puts together what has one cause. The order in which conditions are told does not matter.
+/// Puts together what has one cause. The order in which conditions are reported does not matter.
 /// `open` has the alerts that are known, by group; `paged` knows whether somebody was paged about one.
 pub(crate) fn groups<'a>(
     conditions: &'a [Condition],
@@ -245,7 +245,7 @@ pub(crate) fn groups<'a>(
     open: &BTreeMap<String, Alert>,
     paged: &Paged<'_>,
 ) -> Groups<'a> {
-    // The same one told twice: the worse one counts.
+    // The same one reported twice: the worse one counts.
     let mut all: BTreeMap<&str, &Condition> = BTreeMap::new();
     for c in conditions {
         let kept = all.entry(&c.key).or_insert(c);

@@ -110,7 +110,7 @@ fn no_more_series_than_are_kept() {
 }
 
 #[test]
-fn a_minute_of_which_nothing_is_left_is_stored_and_tells_since_when() {
+fn a_minute_of_which_nothing_is_left_is_stored_and_reports_since_when() {
     let (mut l, s, at) = (Ledger::default(), series(1), Time(50 * H + 7));
     l.note(at, &s, Count::bad_ones(3), Some(Cause::Unknown));
     l.note(at + Span::mins(2), &s, Count::good(1), None);

@@ -4,7 +4,7 @@
 //! and for all that runs each minute: in a map every one of them is looked for, here only the first.
 //!
 //! A minute in which nothing was counted is not the same as one in which nothing is left of what
-//! was: only the second is stored and tells since when there are counts.
+//! was: only the second is stored and reports since when there are counts.
 
 use crate::count::{Count, MINUTES_KEPT};
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
-//! Who has been told what, and what is owed.
+//! Who was notified of what, and what is owed.
 //!
 //! Nothing is queued that could be lost: what is owed follows from the alerts and from what was
-//! told, at every moment anew. A receiver that is away for weeks is told of every alert that lasted
-//! long enough meanwhile, once, and then that it is over. It may be told twice, when the server
-//! dies between telling and remembering.
+//! reported, at every moment anew. A receiver that is away for weeks is notified of every alert
+//! that lasted long enough meanwhile, once, and then that it is over. It may be notified twice,
+//! when the server dies between sending and remembering.
 
 use crate::decide::{HOLD, escalation};
 pub use muster_model::alert::AlertChange;
@@ -23,7 +23,7 @@ const PAUSE: (Span, Span) = (Span::secs(1), Span::mins(5));
 const KEEP_ALIVE: Span = Span::mins(1);
 const ERROR_MAX: usize = 240;
 
-/// What an alert's receiver was last told.
+/// What an alert's receiver last got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastNotification {
     /// When it was last notified.
@@ -54,7 +54,7 @@ pub struct Line {
 pub struct Notification {
     /// The receiver it goes to.
     pub to: Label,
-    /// Ids of alerts and what there is to tell, in order.
+    /// Ids of alerts and what there is to report, in order.
     pub alerts: Vec<(String, AlertChange)>,
 }
 
@@ -71,11 +71,12 @@ pub struct Backlog {
     pub line: Line,
 }
 
-/// What was told to whom.
+/// What was sent to whom.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NotificationState {
     /// By receiver, by the id of the alert.
-    told: BTreeMap<Label, BTreeMap<String, LastNotification>>,
+    #[serde(rename = "told")]
+    sent: BTreeMap<Label, BTreeMap<String, LastNotification>>,
     lines: BTreeMap<Label, Line>,
     /// Since when receivers are named: what was over by then is nothing to them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -128,10 +129,10 @@ fn addresses<'a>(a: &Alert, routing: &'a Routing) -> Vec<Address<'a>> {
 fn owed(
     a: &Alert,
     to: &Address<'_>,
-    told: Option<&LastNotification>,
+    sent: Option<&LastNotification>,
     joined: Option<Time>,
 ) -> Option<(Time, AlertChange)> {
-    let Some(told) = told else {
+    let Some(sent) = sent else {
         // Quiet all the time, or quiet when it ended.
         let loud = a.loud_since?;
         // What went away before it was due was noise, also while it may still come back.
@@ -142,9 +143,9 @@ fn owed(
                 (!noise(due)).then_some((due, AlertChange::Firing))
             }
             (None, Some(end)) if joined.is_some_and(|t| end <= t) => None,
-            // It was explained by another, which is told.
+            // It was explained by another, which is reported.
             (None, Some(_)) if a.merged_into.is_some() => None,
-            // It lasted long enough to be told, and nobody could be.
+            // It lasted long enough for a notification, and nobody could be notified.
             (None, Some(end)) => {
                 let due = loud + to.route.wait;
                 (due <= end && !noise(due)).then_some((due, AlertChange::Firing))
@@ -158,23 +159,23 @@ fn owed(
             (Some(_), _) => None,
         };
     };
-    if told.over {
+    if sent.over {
         return None;
     }
     if let Some(end) = a.resolved_at {
-        // What comes back within a while goes on: its end is not told before. What another alert
-        // explains is over at once.
+        // What comes back within a while goes on: its end is not reported before. What another
+        // alert explains is over at once.
         let sure = a.gone_since.filter(|_| a.merged_into.is_none()).map_or(end, |t| t + HOLD);
         return to.receiver.resolved.then_some((end.max(sure), AlertChange::Over));
     }
     let lives = matches!(to.receiver.by, Channel::Alertmanager { .. });
     a.loud_since?;
-    if a.urgency > told.urgency {
+    if a.urgency > sent.urgency {
         return Some((a.changed_at, AlertChange::Worse));
     }
     match a.state {
-        _ if lives => Some((told.at + to.route.repeat.min(KEEP_ALIVE), AlertChange::Still)),
-        AlertState::Firing => Some((told.at + to.route.repeat, AlertChange::Still)),
+        _ if lives => Some((sent.at + to.route.repeat.min(KEEP_ALIVE), AlertChange::Still)),
+        AlertState::Firing => Some((sent.at + to.route.repeat, AlertChange::Still)),
         _ => None,
     }
 }
@@ -194,7 +195,7 @@ fn together(a: &Alert, by: &Route) -> Vec<String> {
 
 impl NotificationState {
     fn last_notification(&self, receiver: &Label, id: &str) -> Option<&LastNotification> {
-        self.told.get(receiver)?.get(id)
+        self.sent.get(receiver)?.get(id)
     }
 
     fn owed(&self, a: &Alert, to: &Address<'_>) -> Option<(Time, AlertChange)> {
@@ -214,17 +215,17 @@ impl NotificationState {
         self.joined.clone_from(&of.joined);
     }
 
-    /// Who was told of an alert, and what last.
+    /// Who was notified of an alert, and what last.
     pub fn notified_of<'a>(
         &'a self,
         id: &'a str,
     ) -> impl Iterator<Item = (&'a Label, &'a LastNotification)> {
-        self.told.iter().filter_map(move |(to, told)| Some((to, told.get(id)?)))
+        self.sent.iter().filter_map(move |(to, sent)| Some((to, sent.get(id)?)))
     }
 
     /// Messages that are to be sent now, longest owed first for each receiver. To be asked again
-    /// after each was told or failed: of alerts that are both new and over, the first news comes
-    /// before the last.
+    /// after each was notified or failed: of alerts that are both new and over, the first news
+    /// comes before the last.
     #[must_use]
     pub fn due(
         &self,
@@ -274,16 +275,16 @@ impl NotificationState {
 
     /// A letter arrived.
     pub fn sent(&mut self, now: Time, letter: &Notification, alerts: &BTreeMap<String, Alert>) {
-        let told = self.told.entry(letter.to.clone()).or_default();
+        let sent = self.sent.entry(letter.to.clone()).or_default();
         for (id, news) in &letter.alerts {
             let Some(a) = alerts.get(id) else { continue };
             let over = *news == AlertChange::Over;
-            told.insert(id.clone(), LastNotification { at: now, urgency: a.urgency, over });
+            sent.insert(id.clone(), LastNotification { at: now, urgency: a.urgency, over });
         }
         self.lines.remove(&letter.to);
     }
 
-    /// A receiver could not be told: it is tried again, ever more slowly.
+    /// A receiver could not be notified: it is tried again, ever more slowly.
     pub fn failed(&mut self, now: Time, receiver: &Label, error: &str) {
         let line = self.lines.entry(receiver.clone()).or_default();
         let pause = PAUSE.0.0.saturating_mul(1 << line.failures.min(20)).min(PAUSE.1.0);
@@ -293,19 +294,19 @@ impl NotificationState {
         line.error = error.chars().take(ERROR_MAX).collect();
     }
 
-    /// Is there nothing more to tell of an alert that is over? Then it can be forgotten.
+    /// Is there nothing more to report of an alert that is over? Then it can be forgotten.
     #[must_use]
     pub fn is_settled(&self, a: &Alert, routing: &Routing) -> bool {
         let open = |to: &Address<'_>| self.owed(a, to).is_some();
         !a.is_open() && !addresses(a, routing).iter().any(open)
     }
 
-    /// Forgets what was told of alerts and receivers that are not there any more.
+    /// Forgets what was reported of alerts and receivers that are not there any more.
     pub fn tidy(&mut self, alerts: &BTreeMap<String, Alert>, routing: &Routing) {
         let known = |name: &Label| routing.receiver(name).is_some();
-        self.told.retain(|name, told| {
-            told.retain(|id, _| alerts.contains_key(id));
-            known(name) && !told.is_empty()
+        self.sent.retain(|name, sent| {
+            sent.retain(|id, _| alerts.contains_key(id));
+            known(name) && !sent.is_empty()
         });
         self.lines.retain(|name, _| known(name));
         self.joined.retain(|name, _| known(name));

@@ -141,7 +141,7 @@ fn what_was_never_announced_is_never_over() {
 }
 
 #[test]
-fn a_new_receiver_is_told_nothing_of_what_was_over_before_it_was_named() {
+fn a_new_receiver_gets_nothing_of_what_was_over_before_it_was_named() {
     let r = routing(r#"{"to":["pager"],"wait":"30s"}"#);
     let mut old = alert("a", Urgency::Page, T0);
     resolve(&mut old, at(100));
@@ -154,8 +154,8 @@ fn a_new_receiver_is_told_nothing_of_what_was_over_before_it_was_named() {
     desk.tidy(&alerts, &r);
     // What goes on is news to it, and what ends while it is away.
     let all = vec![("b".to_owned(), AlertChange::Firing), ("c".to_owned(), AlertChange::Firing)];
-    let told = names(&desk.due(at(500), &alerts, &r));
-    assert_eq!(told.into_iter().flat_map(|(_, a)| a).collect::<Vec<_>>(), all);
+    let reported = names(&desk.due(at(500), &alerts, &r));
+    assert_eq!(reported.into_iter().flat_map(|(_, a)| a).collect::<Vec<_>>(), all);
     assert!(desk.is_settled(&old, &r));
     // The same for the desk of the server that sends, which remembers for itself.
     let mut copy = NotificationState::default();
@@ -169,7 +169,7 @@ fn a_new_receiver_is_told_nothing_of_what_was_over_before_it_was_named() {
 }
 
 #[test]
-fn worse_is_told_at_once_and_an_answer_ends_the_reminders() {
+fn worse_is_reported_at_once_and_an_answer_ends_the_reminders() {
     let r = routing(r#"{"to":["pager","am"],"wait":"0s","repeat":"1h"}"#);
     let mut alerts = map(&[alert("a", Urgency::Ticket, T0)]);
     let mut desk = NotificationState::default();
@@ -195,7 +195,7 @@ fn worse_is_told_at_once_and_an_answer_ends_the_reminders() {
 }
 
 #[test]
-fn others_are_told_when_nobody_answers() {
+fn others_are_notified_when_nobody_answers() {
     let r = routing(r#"{"to":["pager"],"wait":"0s","escalate":[{"after":"15m","to":["boss"]}]}"#);
     let mut alerts = map(&[alert("a", Urgency::Page, T0)]);
     let mut desk = NotificationState::default();
@@ -228,7 +228,7 @@ fn messages_are_bundled_as_the_route_says() {
 }
 
 #[test]
-fn a_receiver_that_is_away_for_weeks_is_told_everything() {
+fn a_receiver_that_is_away_for_weeks_gets_everything() {
     let r = routing(r#"{"to":["pager"],"wait":"30s"}"#);
     let mut desk = NotificationState::default();
     let mut alerts = BTreeMap::new();
@@ -292,9 +292,9 @@ fn a_snapshot_is_read_back() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     // Alerts of any length, and receivers that fail at any time: whoever is named by the route is
-    // told of each alert that lasted, of its end after its beginning, and of nothing else.
+    // notified of each alert that lasted, of its end after its beginning, and of nothing else.
     #[test]
-    fn everybody_is_told_at_least_once(
+    fn everybody_is_notified_at_least_once(
         lives in prop::collection::vec((0u64..5000, 1u64..3000), 1..20),
         down in prop::collection::vec((0u64..3, 0u64..8000, 1u64..4000), 0..8),
         wait in prop::sample::select(vec![0u64, 30, 120]),
@@ -303,7 +303,7 @@ proptest! {
         let who = ["pager", "am", "mute"];
         let mut desk = NotificationState::default();
         let mut alerts: BTreeMap<String, Alert> = BTreeMap::new();
-        let mut told: BTreeMap<(String, String), Vec<AlertChange>> = BTreeMap::new();
+        let mut reported: BTreeMap<(String, String), Vec<AlertChange>> = BTreeMap::new();
         for now in (0..16_000u64).step_by(10) {
             for (n, (begin, length)) in lives.iter().enumerate() {
                 let (id, begin) = (format!("{n:02}"), begin / 10 * 10);
@@ -330,7 +330,7 @@ proptest! {
                         continue;
                     }
                     for (id, news) in &l.alerts {
-                        told.entry((l.to.to_string(), id.clone())).or_default().push(*news);
+                        reported.entry((l.to.to_string(), id.clone())).or_default().push(*news);
                     }
                     desk.sent(at(now), &l, &alerts);
                 }
@@ -341,7 +341,7 @@ proptest! {
         for (n, (_, length)) in lives.iter().enumerate() {
             let lasted = length.div_ceil(10) * 10 >= wait;
             for w in who {
-                let got = told.get(&(w.to_owned(), format!("{n:02}")));
+                let got = reported.get(&(w.to_owned(), format!("{n:02}")));
                 prop_assert_eq!(got.is_some(), lasted);
                 if let Some(got) = got {
                     prop_assert_eq!(got[0], AlertChange::Firing);

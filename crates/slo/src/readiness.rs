@@ -14,8 +14,8 @@ pub struct Site {
     pub counted: u64,
     /// Nodes that serve or would.
     pub nodes: u64,
-    /// Of them, those that tell figures.
-    pub telling: u64,
+    /// Of them, those that report figures.
+    pub reporting: u64,
     /// Those that passed a test.
     pub tested: u64,
     /// Those whose versions differ from nodes like them.
@@ -32,7 +32,7 @@ pub struct Site {
     pub succeeded: u64,
     /// Receivers of alerts.
     pub receivers: u64,
-    /// Those of them that cannot be told at the moment.
+    /// Those of them that cannot be notified at the moment.
     pub failing: Vec<String>,
     /// A page reaches somebody.
     pub paged: bool,
@@ -59,7 +59,7 @@ pub enum State {
     Ok,
     /// It is not so.
     Missing,
-    /// Nobody told.
+    /// Nobody reported it.
     Unknown,
 }
 
@@ -135,8 +135,8 @@ pub fn checks(s: &Site) -> Vec<Check> {
         ),
         check(
             (BEFORE, "telemetry", "there is a baseline of telemetry"),
-            all(s.telling),
-            format!("{} reported metrics in the last minute", of(s.telling)),
+            all(s.reporting),
+            format!("{} reported metrics in the last minute", of(s.reporting)),
             "look at the agents of nodes that are silent: muster nodes, muster doctor",
         ),
         check(
@@ -291,7 +291,7 @@ mod tests {
             objectives: crate::defaults::set(1),
             counted: 5,
             nodes: 4,
-            telling: 4,
+            reporting: 4,
             tested: 4,
             spares: 1,
             spares_left: 1,

@@ -127,13 +127,13 @@ impl SliCounter {
         &self.watch
     }
 
-    /// Told from outside of the log, by the server or a service, at a moment. Only what an objective
-    /// asks for is kept.
-    pub fn counted(&mut self, told: Time, c: &IndicatorCount) {
+    /// Reported from outside of the log, by the server or a service, at a moment. Only what an
+    /// objective asks for is kept.
+    pub fn counted(&mut self, reported: Time, c: &IndicatorCount) {
         let series = Series { sli: c.sli, scope: c.scope.clone() };
         if self.watch.contains(&series) {
-            // A clock that was ahead does not make what was counted later than what tells of it.
-            let at = c.at.map_or(told, |at| at.min(told));
+            // A clock that was ahead does not make what was counted later than what reports it.
+            let at = c.at.map_or(reported, |at| at.min(reported));
             let count = Count { good: c.good.min(c.total), total: c.total };
             self.ledger.note(at, &series, count, c.cause);
         }
@@ -203,7 +203,7 @@ impl SliCounter {
         self.fleet.settle(&mut self.ledger, &self.watch, now);
     }
 
-    /// What the log has not told the end of, but what counts already: nodes' time up to now, work
+    /// What the log does not show the end of, but what counts already: nodes' time up to now, work
     /// that runs, and what has taken too long. To be looked at together with the ledger.
     #[must_use]
     pub fn tail(&self, now: Time, facts: &dyn Facts) -> Ledger {
@@ -327,7 +327,7 @@ impl SliCounter {
     }
 
     /// More is known of whose doing an end was.
-    fn attributed(&mut self, key: AttemptKey, verdict: Verdict, told: Time, facts: &dyn Facts) {
+    fn attributed(&mut self, key: AttemptKey, verdict: Verdict, reported: Time, facts: &dyn Facts) {
         let Some(job) = facts.job(key.job) else { return };
         let Some(past) = job.past.iter().find(|p| p.no == key.attempt) else { return };
         if ended_with_site(job, past.stopped_for.as_ref()) {
@@ -345,7 +345,7 @@ impl SliCounter {
                 _ => None,
             };
             // What is found out about a day that is final changes nothing of it.
-            let Some(at) = at.filter(|at| *at >= final_before(told)) else { continue };
+            let Some(at) = at.filter(|at| *at >= final_before(reported)) else { continue };
             if let Sli::Interruptions { cost } = s.sli {
                 let why = |v: Verdict| v.is_interruption().then(|| lost_to(v));
                 self.ledger.recount(at, s, cost.0, why(past.verdict), why(verdict));
@@ -415,7 +415,7 @@ fn note_wait(
     }
 }
 
-/// What became of the time that an attempt held its nodes up to a moment, as told at another.
+/// What became of the time that an attempt held its nodes up to a moment, as reported at another.
 fn work(
     ledger: &mut Ledger,
     watch: &[Series],
@@ -423,7 +423,7 @@ fn work(
     a: &Attempt,
     pool: Option<&str>,
     verdict: Verdict,
-    (to, told): (Time, Time),
+    (to, reported): (Time, Time),
 ) {
     let began = a.started_at.unwrap_or(to).min(to);
     let saved = job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at);
@@ -433,8 +433,8 @@ fn work(
         // What comes after the order to stop is no work.
         a.stop.as_ref().map_or(to, |s| s.at).clamp(began, to)
     } else {
-        // Days that are final stay as they were told: the loss is one of those that are not.
-        saved.unwrap_or(began).max(final_before(told)).clamp(began, to)
+        // Days that are final stay as they were reported: the loss is one of those that are not.
+        saved.unwrap_or(began).max(final_before(reported)).clamp(began, to)
     };
     let held = gpus(&a.placement);
     for s in watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {

@@ -247,7 +247,7 @@ fn who_cannot_run_yet_does_not_wait() {
 }
 
 #[test]
-fn success_is_told_by_whose_doing_it_was() {
+fn success_is_counted_by_whose_doing_it_was() {
     let (mut b, s) = book(&[
         (r#"{"job_success":{"attribution":"platform"}}"#, "{}"),
         (r#"{"job_success":{"attribution":"any"}}"#, "{}"),
@@ -626,18 +626,18 @@ fn work_of_days_that_are_final_is_not_taken_back() {
 }
 
 #[test]
-fn what_is_told_from_outside_counts_where_it_was_asked_for() {
+fn what_is_reported_from_outside_counts_where_it_was_asked_for() {
     let (mut b, s) = book(&[(r#"{"api_latency":{"under":"1s"}}"#, "{}")]);
-    let told = |text: &str| serde_json::from_str::<IndicatorCount>(text).unwrap();
+    let reported = |text: &str| serde_json::from_str::<IndicatorCount>(text).unwrap();
     b.counted(
         at(0),
-        &told(r#"{"sli":{"api_latency":{"under":"1s"}},"good":99,"total":100,"cause":"slow"}"#),
+        &reported(r#"{"sli":{"api_latency":{"under":"1s"}},"good":99,"total":100,"cause":"slow"}"#),
     );
-    b.counted(at(0), &told(r#"{"sli":{"api_latency":{"under":"2s"}},"good":99,"total":100}"#));
+    b.counted(at(0), &reported(r#"{"sli":{"api_latency":{"under":"2s"}},"good":99,"total":100}"#));
     assert_eq!(count(&b, &s[0], 10), (99, 100));
-    // Told later: it counts in its minute, and never after it was told.
+    // Reported later: it counts in its minute, and never after it was reported.
     for minute in [5, 9] {
-        let mut late = told(r#"{"sli":{"api_latency":{"under":"1s"}},"good":1,"total":1}"#);
+        let mut late = reported(r#"{"sli":{"api_latency":{"under":"1s"}},"good":1,"total":1}"#);
         late.at = Some(at(minute * 60));
         b.counted(at(6 * 60), &late);
     }

@@ -19,7 +19,7 @@ pub struct MessageContext<'a> {
     pub base: &'a str,
 }
 
-/// An alert and what there is to tell of it.
+/// An alert and what there is to report of it.
 pub type Item<'a> = (&'a Alert, AlertChange);
 
 impl MessageContext<'_> {
@@ -33,7 +33,7 @@ impl MessageContext<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AlertmanagerAlert {
-    /// What it is told apart by.
+    /// What it is distinguished by.
     pub labels: BTreeMap<&'static str, String>,
     /// What is said about it.
     pub annotations: BTreeMap<&'static str, String>,
@@ -98,7 +98,7 @@ pub struct Hook<'a> {
 /// One of them.
 #[derive(Debug, Clone, Serialize)]
 pub struct HookItem<'a> {
-    /// What there is to tell.
+    /// What there is to report.
     pub news: AlertChange,
     /// The evidence, as a whole address.
     pub evidence: String,
@@ -260,8 +260,8 @@ mod tests {
     #[test]
     fn an_alertmanager_gets_labels_that_stay() {
         let a = alert();
-        let told = |news| serde_json::to_value(alertmanager(&[(&a, news)], &CONTEXT)).unwrap();
-        let first = told(AlertChange::Firing);
+        let written = |news| serde_json::to_value(alertmanager(&[(&a, news)], &CONTEXT)).unwrap();
+        let first = written(AlertChange::Firing);
         assert_eq!(first[0]["labels"]["alertname"], "leaf-loss");
         assert_eq!(first[0]["labels"]["severity"], "page");
         assert_eq!(first[0]["startsAt"], "2026-02-14T12:00:00.000Z");
@@ -269,23 +269,28 @@ mod tests {
         assert_eq!(first[0]["generatorURL"], "https://muster.example.org/incidents/9");
         let runbook = "https://muster.example.org/runbooks/leaf-loss";
         assert_eq!(first[0]["annotations"]["runbook"], runbook);
-        let over = told(AlertChange::Over);
+        let over = written(AlertChange::Over);
         assert_eq!(over[0]["labels"], first[0]["labels"]);
         assert_eq!(over[0]["endsAt"], "2026-02-14T12:01:00.000Z");
         let lost = MessageContext { base: "", ..CONTEXT };
-        let told = serde_json::to_value(alertmanager(&[(&a, AlertChange::Firing)], &lost)).unwrap();
-        assert_eq!(told[0]["generatorURL"], serde_json::Value::Null);
-        assert_eq!(told[0]["annotations"]["evidence"], "/incidents/9");
+        let written =
+            serde_json::to_value(alertmanager(&[(&a, AlertChange::Firing)], &lost)).unwrap();
+        assert_eq!(written[0]["generatorURL"], serde_json::Value::Null);
+        assert_eq!(written[0]["annotations"]["evidence"], "/incidents/9");
     }
 
     #[test]
     fn a_hook_gets_the_whole_alert() {
         let a = alert();
-        let told = serde_json::to_value(webhook(&[(&a, AlertChange::Firing)], &CONTEXT)).unwrap();
-        assert_eq!((&told["version"], &told["alerts"][0]["news"]), (&1.into(), &"firing".into()));
-        assert_eq!(told["alerts"][0]["cause"], "leaf:eu/l2");
+        let written =
+            serde_json::to_value(webhook(&[(&a, AlertChange::Firing)], &CONTEXT)).unwrap();
         assert_eq!(
-            told["alerts"][0]["instructions"],
+            (&written["version"], &written["alerts"][0]["news"]),
+            (&1.into(), &"firing".into())
+        );
+        assert_eq!(written["alerts"][0]["cause"], "leaf:eu/l2");
+        assert_eq!(
+            written["alerts"][0]["instructions"],
             "https://muster.example.org/runbooks/leaf-loss"
         );
     }

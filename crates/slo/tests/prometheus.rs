@@ -26,9 +26,9 @@ fn write(name: &str, text: &str) -> PathBuf {
 
 fn accepted(args: &[&str], file: &Path) {
     let out = Command::new("promtool").args(args).arg(file).output().unwrap();
-    let told =
+    let stderr_text =
         format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "{told}");
+    assert!(out.status.success(), "{stderr_text}");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn shares_and_alerts_are_those_of_prometheus() {
             }
             let count = counts.count(&series, TimeRange::Last(w), now);
             let bad = 1.0 - count.good as f64 / count.total as f64;
-            // The exact fraction is the same, as far as a float can tell.
+            // The exact fraction is the same, as far as a float can show.
             let exact = sli(count).unwrap().rest().to_f64();
             assert!((bad - exact).abs() < 1e-12, "{bad} {exact}");
             let speed = burn(count, o.target).unwrap().to_f64();

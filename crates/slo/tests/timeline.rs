@@ -1,4 +1,4 @@
-//! A leaf is lost: from 64 findings to one page, told once, also by a server that was killed in
+//! A leaf is lost: from 64 findings to one page, reported once, also by a server that was killed in
 //! between and to a receiver that was away.
 
 use muster_model::alert::{Alert, Condition, Routing, Urgency};
@@ -54,7 +54,7 @@ fn leaf() -> Condition {
     conditions::incident(&i, Some(Severity::Critical)).unwrap()
 }
 
-/// What a server keeps: what alerts there are, and what was told.
+/// What a server keeps: what alerts there are, and what was reported.
 #[derive(Default, Clone)]
 struct Server {
     alerts: BTreeMap<String, Alert>,
@@ -125,7 +125,7 @@ fn timeline(away: impl Fn(u64) -> bool, killed: impl Fn(u64) -> bool) -> Vec<(Al
             server = Server { alerts, desk };
         }
     }
-    assert!(server.alerts.is_empty(), "nothing is left to tell");
+    assert!(server.alerts.is_empty(), "nothing is left to report");
     heard
 }
 
@@ -144,7 +144,7 @@ fn a_lost_leaf_is_one_page() {
 }
 
 #[test]
-fn a_server_that_is_killed_tells_nothing_twice() {
+fn a_server_that_is_killed_reports_nothing_twice() {
     check(&timeline(|_| false, |s| s % 7 == 0));
 }
 
@@ -161,7 +161,7 @@ fn a_leaf_that_is_understood_too_late_is_explained_afterwards() {
     let mut server = Server::default();
     let nodes: Vec<Condition> = (0..64).map(|n| lost(n, None)).collect();
     server.tick(T0, &nodes, &routing);
-    assert_eq!(server.send(T0, &routing, false).len(), 64, "without a wait each is told");
+    assert_eq!(server.send(T0, &routing, false).len(), 64, "without a wait each is reported");
     let mut all: Vec<Condition> = (0..64).map(|n| lost(n, Some(900))).collect();
     all.push(leaf());
     let later = T0 + Span::secs(20);

@@ -27,9 +27,9 @@ pub(crate) fn read_json<T: DeserializeOwned>(
     strict(root).map_err(|e| {
         let key = matches!(e.0.kind, Kind::UnknownField(..));
         let begin = e.0.place.unwrap_or_default();
-        let told = e.into_file_error(root, origin);
+        let file_error = e.into_file_error(root, origin);
         let end = if key { begin } else { json::end_of(text, begin) };
-        told.at(end.line, end.column)
+        file_error.at(end.line, end.column)
     })
 }
 

@@ -40,7 +40,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 /// Largest file.
 pub const MAX_FILE: usize = 8 << 20;
 
-/// A reservation from a file. When it begins is told by a clock that is not here.
+/// A reservation from a file. When it begins is known by a clock that is not here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationFile {
     /// All but the start, which is zero.

@@ -12,7 +12,7 @@ pub const MAX_FILE: usize = 4 << 20;
 
 /// Reads a job from the text of a file; `origin` is the file's name for errors.
 ///
-/// The spec is also resolved, so whatever is wrong with it is told with its line.
+/// The spec is also resolved, so whatever is wrong with it is reported with its line.
 ///
 /// # Errors
 /// The first thing that is wrong, with line and column where there is one.

@@ -23,7 +23,7 @@ pub(crate) fn read(text: &str, origin: &str) -> Result<Node, FileError> {
 pub(crate) fn end_of(text: &str, begin: TextPosition) -> TextPosition {
     let mut walk = Walk::new(text, "");
     while walk.here != begin && walk.step().is_some() {}
-    // It was read before: what was wrong was told then.
+    // It was read before: what was wrong was reported then.
     let _ = walk.value(0);
     walk.last
 }

@@ -57,7 +57,7 @@ pub fn objectives(text: &str, origin: &str) -> Result<Objectives, FileError> {
     Ok(out)
 }
 
-/// Reads who is told of what.
+/// Reads who is notified of what.
 ///
 /// # Errors
 /// The first thing that is wrong, with its line.

@@ -145,7 +145,7 @@ fn is_toml(text: &str, origin: &str) -> bool {
     match end.as_str() {
         "toml" => true,
         "yaml" | "yml" | "json" => false,
-        // Without a telling name: TOML's first line is a header or has an equals sign.
+        // Without a name that says it: TOML's first line is a header or has an equals sign.
         _ => {
             let mut lines = text.lines().map(str::trim);
             let first = lines.find(|l| !l.is_empty() && !l.starts_with('#')).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Job files that are wrong, and what their authors are told.
+//! Job files that are wrong, and what their authors read.
 
 use muster_model::spec::JobSpec;
 use muster_model::topology::Level;

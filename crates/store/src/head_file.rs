@@ -39,8 +39,8 @@ pub(crate) struct HeadFile {
     /// Which store it speaks of.
     store: Link,
     file: Option<File>,
-    /// Somebody was told that it cannot be written.
-    told: bool,
+    /// Somebody was notified that it cannot be written.
+    warned: bool,
 }
 
 impl HeadFile {
@@ -48,7 +48,7 @@ impl HeadFile {
     pub(crate) fn beside(database: &Path) -> HeadFile {
         let mut path = database.as_os_str().to_owned();
         path.push(".head");
-        HeadFile { path: path.into(), store: [0; 16], file: None, told: false }
+        HeadFile { path: path.into(), store: [0; 16], file: None, warned: false }
     }
 
     /// That of a database elsewhere. One directory may have seen several of them.
@@ -56,7 +56,7 @@ impl HeadFile {
         let hash = blake3::hash(url.to_string().as_bytes());
         let mut store = [0; 16];
         store.copy_from_slice(&hash.as_bytes()[..16]);
-        HeadFile { path: path.to_owned(), store, file: None, told: false }
+        HeadFile { path: path.to_owned(), store, file: None, warned: false }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -109,10 +109,10 @@ impl HeadFile {
     /// After a commit. Nothing waits for it, and a disk that refuses it fails no append.
     pub(crate) fn note(&mut self, seq: Seq, chain: Link) {
         match self.write(seq, chain) {
-            Ok(()) => self.told = false,
+            Ok(()) => self.warned = false,
             Err(e) => {
                 self.file = None;
-                if !std::mem::replace(&mut self.told, true) {
+                if !std::mem::replace(&mut self.warned, true) {
                     tracing::warn!(
                         file = %self.path.display(), error = %e,
                         "the second copy of the log's head cannot be written"

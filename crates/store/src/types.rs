@@ -244,8 +244,8 @@ pub trait Store: Send {
 
     /// Whose lease this handle goes by from now on, as one that acquired it does: what needs the
     /// lease is refused while another holder has it, also one to whom a database that lost its last
-    /// writes gave the same epoch. A handle that was not told goes by the epoch alone; so does a
-    /// store that is a file of one machine.
+    /// writes gave the same epoch. A handle that does not know it goes by the epoch alone; so does
+    /// a store that is a file of one machine.
     fn lead_as(&mut self, _holder: &str) {}
 
     /// Extends the lease from now.

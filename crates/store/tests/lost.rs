@@ -1,4 +1,5 @@
-//! A log that lost its end, or was replaced by an older one: the head outside the database tells.
+//! A log that lost its end, or was replaced by an older one: the head outside the database shows
+//! it.
 
 use crate::common;
 
@@ -106,7 +107,7 @@ fn a_shorter_log_is_noticed_until_the_loss_is_accepted() {
         let accepted = s.accept_loss().unwrap().expect("something was missing");
         assert_eq!(accepted.last_seq, Seq(60));
         assert!(accepted.lost.contains("61 to 100"), "{accepted:?}");
-        // From now on it is a restored log: nodes and ids that saw more are told apart.
+        // From now on it is a restored log: nodes and ids that saw more are distinguished.
         assert_eq!(s.restored().unwrap(), Some(Seq(60)));
         assert!(s.check().unwrap().is_ok());
         s.clear_restored().unwrap();

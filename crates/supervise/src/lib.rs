@@ -2,8 +2,8 @@
 //!
 //! What a process needs to keep its word ends it, so that another takes over or it is started again:
 //! [`vital`] for a task of an agent, and `brain::lead` for what a server's lead needs. Everything
-//! else is started again, ever later. How often is counted; a server tells it as a metric, and
-//! people are told as well.
+//! else is started again, ever later. How often is counted; a server reports it as a metric, and
+//! people are notified as well.
 
 pub mod failpoint;
 mod program;
@@ -259,8 +259,8 @@ mod tests {
         });
         over.recv().await.expect("the third run returns");
         assert_eq!(seen.load(Ordering::Relaxed), 3);
-        let told = of("two-panics").expect("it is counted");
-        assert_eq!((told.times, told.said.as_str()), (2, "run 1 falls over"));
+        let reported = of("two-panics").expect("it is counted");
+        assert_eq!((reported.times, reported.said.as_str()), (2, "run 1 falls over"));
         assert_eq!(over.recv().await, None, "what returned is not run again");
     }
 
@@ -277,8 +277,8 @@ mod tests {
             }
         });
         assert_eq!(over.recv().await, Some(2));
-        let told = of("falls-over-early").expect("it is counted");
-        assert_eq!((told.times, told.said.as_str()), (1, "the first one is not even made"));
+        let reported = of("falls-over-early").expect("it is counted");
+        assert_eq!((reported.times, reported.said.as_str()), (1, "the first one is not even made"));
     }
 
     #[tokio::test]

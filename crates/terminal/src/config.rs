@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where a server listens unless told otherwise.
+/// Where a server listens unless configured otherwise.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7070";
 
 /// What a command needs to know to talk to a server.
@@ -112,7 +112,7 @@ impl ConfigFile {
     }
 }
 
-/// The user's own settings: the file that commands are told to read, or else the usual one.
+/// The user's own settings: the file that commands are asked to read, or else the usual one.
 pub fn user_config(global: &Global) -> Option<PathBuf> {
     if let Some(path) = &global.config {
         return Some(path.clone());

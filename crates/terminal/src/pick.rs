@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_told_from_names() {
+    fn ids_are_distinguished_from_names() {
         for id in ["42", "42_3"] {
             assert!(is_id(id), "{id}");
         }

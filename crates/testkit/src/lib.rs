@@ -1,7 +1,7 @@
 //! One rule for tests that need what a machine may lack.
 //!
 //! A test that returns early looks like one that passed. So it asks here first, and what it does
-//! without is told in one place:
+//! without is reported in one place:
 //!
 //! - A **component** can be installed: a program, a database. Where `CI` or
 //!   `MUSTER_TEST_REQUIRE_ALL` is set, a missing one fails the test; elsewhere it is skipped.
@@ -164,7 +164,7 @@ pub fn data(there: bool, what: impl fmt::Display) -> bool {
     there || skipped(Kind::Data, false, what.to_string())
 }
 
-/// Tells of it. Always false, so that it can be the answer.
+/// Reports it. Always false, so that it can be the answer.
 #[track_caller]
 fn skipped(kind: Kind, vital: bool, why: String) -> bool {
     let skip = Skip { kind, test: test_name(Location::caller()), why };

@@ -1,4 +1,4 @@
-//! When something is read again: soon after the log told of it, never all the time.
+//! When something is read again: soon after the log reported it, never all the time.
 
 use muster_model::units::{Span, Time};
 
@@ -22,7 +22,7 @@ pub(super) enum ReadRequest {
 /// One thing that is read now and then.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Feed {
-    /// The log told of something since it was read.
+    /// The log reported something since it was read.
     pub(super) stale: bool,
     /// It is being read.
     busy: bool,
@@ -43,7 +43,7 @@ const REFUSED: Span = Span::secs(15);
 
 impl Feed {
     /// Whether it shall be read now; if so, it counts as being read. `every` is how often it is
-    /// read when the log told of nothing.
+    /// read when the log reported nothing.
     pub(super) fn ask(&mut self, now: Time, every: Option<Span>) -> bool {
         let gap = match &self.failed {
             Some(_) => REFUSED,

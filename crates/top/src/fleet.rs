@@ -151,9 +151,9 @@ pub(super) struct NodeSum {
     /// GPUs that would be free, and wait to replace a node that fails.
     pub(super) spare: u32,
     watts: u64,
-    watts_told: u32,
+    watts_reported: u32,
     util: u32,
-    util_told: u32,
+    util_reported: u32,
     pub(super) temp: Option<u8>,
 }
 
@@ -199,7 +199,7 @@ pub(super) struct Totals {
     pub(super) out: u32,
     pub(super) spare: u32,
     pub(super) watts: u64,
-    pub(super) watts_told: u32,
+    pub(super) watts_reported: u32,
     pub(super) util: Option<u32>,
     /// The hottest nodes, hottest first.
     pub(super) hottest: Vec<(u8, usize)>,
@@ -306,7 +306,8 @@ impl Fleet {
         };
         let held = count(&|c| c.held);
         let mut glyph = Glyph::of(state);
-        // A node all of whose GPUs are missing is still a node; of its own state nothing is told.
+        // A node all of whose GPUs are missing is still a node; of its own state nothing is
+        // reported.
         let ready = glyph == Glyph::Free;
         let out = match (gpus, ready) {
             (0, _) => 0,
@@ -337,9 +338,9 @@ impl Fleet {
             out,
             spare,
             watts: cells.iter().filter_map(|c| c.watts).map(u64::from).sum(),
-            watts_told: count(&|c| c.watts.is_some()),
+            watts_reported: count(&|c| c.watts.is_some()),
             util: cells.iter().filter_map(|c| c.util).map(u32::from).sum(),
-            util_told: count(&|c| c.util.is_some()),
+            util_reported: count(&|c| c.util.is_some()),
             temp: cells.iter().filter_map(|c| c.temp).max(),
         }
     }
@@ -385,7 +386,7 @@ impl Fleet {
     /// Sums over the nodes that `seen` lets pass.
     pub(super) fn totals(&self, seen: impl Fn(usize) -> bool) -> Totals {
         let mut t = Totals::default();
-        let (mut util, mut told) = (0u64, 0u64);
+        let (mut util, mut reported) = (0u64, 0u64);
         let mut hot: Vec<(u8, usize)> = Vec::new();
         for (i, n) in self.nodes.iter().enumerate().filter(|(i, _)| seen(*i)) {
             t.nodes += 1;
@@ -403,15 +404,15 @@ impl Fleet {
             t.out += n.out;
             t.spare += n.spare;
             t.watts += n.watts;
-            t.watts_told += n.watts_told;
+            t.watts_reported += n.watts_reported;
             util += u64::from(n.util);
-            told += u64::from(n.util_told);
+            reported += u64::from(n.util_reported);
             hot.extend(n.temp.map(|c| (c, i)));
             if n.glyph.trouble() {
                 t.trouble.push(i);
             }
         }
-        t.util = util.checked_div(told).and_then(|u| u32::try_from(u).ok());
+        t.util = util.checked_div(reported).and_then(|u| u32::try_from(u).ok());
         hot.sort_by_key(|(c, i)| (std::cmp::Reverse(*c), *i));
         hot.truncate(HOTTEST);
         t.hottest = hot;

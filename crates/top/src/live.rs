@@ -1,4 +1,4 @@
-//! Reads the API: one stream that tells what changed, and what the model wants to know.
+//! Reads the API: one stream that reports what changed, and what the model wants to know.
 
 use super::feed::ReadRequest;
 use super::model::{JobDetail, Jobs, Link, Model, Msg, View};

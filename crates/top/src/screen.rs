@@ -31,7 +31,7 @@ struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal; a panic gives it back before it is told.
+    /// Takes the terminal; a panic gives it back before it is reported.
     fn take() -> Result<Screen, Fail> {
         Ok(Screen { terminal: ratatui::try_init().map_err(broken)? })
     }

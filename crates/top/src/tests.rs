@@ -229,7 +229,7 @@ fn alert() -> Alert {
     }
 }
 
-/// A job's times are told from the beginning of time; these are of this night.
+/// A job's times are reported from the beginning of time; these are of this night.
 fn tonight(mut job: Job, minutes: u64) -> Job {
     job.submitted_at = ago(Span::mins(minutes));
     if let Some(a) = &mut job.attempt {
@@ -489,7 +489,7 @@ fn keys_go_through_the_views_and_open_what_is_chosen() {
 }
 
 #[test]
-fn it_reads_what_is_looked_at_after_the_log_told_of_it() {
+fn it_reads_what_is_looked_at_after_the_log_reported_it() {
     let mut m = site(12, View::Fleet);
     assert_eq!(m.due(), [ReadRequest::Health], "never read");
     assert_eq!(m.due(), [], "being read");

@@ -130,15 +130,15 @@ pub(crate) async fn start_server(
         config.traces = muster_server::trace::Traces::to(traces.clone());
     }
     config.tune_from_environment();
-    let mut told = false;
+    let mut announced = false;
     let waits = move |what: Waiting<'_>| match what {
         Waiting::DataDir(dir) => output::note(&format!(
             "waiting up to 30 s: the server before this one still holds {}",
             dir.display()
         )),
-        Waiting::Lead(holder) if !told => {
+        Waiting::Lead(holder) if !announced => {
             output::note(&format!("standing by: {holder} leads; waiting for its lease to end"));
-            told = true;
+            announced = true;
         }
         Waiting::Lead(_) => {}
     };

@@ -88,7 +88,7 @@ fn filter(level: &str) -> Targets {
     filter.with_target(muster_server::trace::TARGET, LevelFilter::OFF)
 }
 
-/// `level` is what is told unless `MUSTER_LOG` says otherwise: `up` is for somebody who looks at
+/// `level` is what is logged unless `MUSTER_LOG` says otherwise: `up` is for somebody who looks at
 /// the terminal, a server's log is for a file.
 fn serving(level: &str) -> Result<tokio::runtime::Runtime, Fail> {
     let _ = tracing_subscriber::registry().with(lines(level)).try_init();

@@ -56,7 +56,7 @@ pub(crate) struct AgentOptions {
     pub(crate) machine: MachineOptions,
 }
 
-/// What `muster __fleet` is told on its stdin.
+/// What `muster __fleet` gets on its stdin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FleetConfig {
     /// Process that it must not outlive.

@@ -1,7 +1,7 @@
 //! `up`, `server` and `agent`: the parts that stay.
 //!
 //! `up` runs the server in this process. A child process, `muster __fleet`, hosts the simulated
-//! nodes and this machine's own agent; it is told what to do in one line of JSON on its stdin
+//! nodes and this machine's own agent; it gets its orders in one line of JSON on its stdin
 //! and ends with its parent. When it dies alone, `up` starts it again. Ranks survive both.
 
 use crate::assemble;
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_fleet_is_told_survives_the_pipe() {
+    fn what_the_fleet_is_sent_survives_the_pipe() {
         let config = FleetConfig {
             parent: 1,
             link: "127.0.0.1:7071".parse().expect("an address"),

@@ -18,7 +18,7 @@ test('stretches without figures have no part in the range', () => {
   expect(along([5, 5], 'dark')(5, 0)).toMatch(/^#|rgb/);
 });
 
-test('a straggler is slow in most stretches that it told of', () => {
+test('a straggler is slow in most stretches that it reported', () => {
   const middle = [100, 100, 100, null];
   expect(slowShare([120, 130, null, 500], middle)).toBe(1);
   expect(slowShare([100, 130, 101, null], middle)).toBeCloseTo(1 / 3);

@@ -28,7 +28,7 @@ export const APART_WORDS = [
 ];
 export const apartColours = (theme: Theme) => APART[theme];
 
-/** The least and the most of many lines; nothing when nothing is told. */
+/** The least and the most of many lines; nothing when nothing is reported. */
 export function range(lines: Values[]): [number, number] | null {
   let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const line of lines) {
@@ -54,14 +54,14 @@ export function along([low, high]: [number, number], theme: Theme): Paint {
   return (v) => css(ramp(high > low ? (v - low) / (high - low) : 0.5, theme));
 }
 
-/** In how many stretches a rank was a straggler, of those that it told of. */
+/** In how many stretches a rank was a straggler, of those that it reported. */
 export function slowShare(line: Values, middle: Values): number {
-  let [slow, told] = [0, 0];
+  let [slow, reported] = [0, 0];
   line.forEach((v, i) => {
     const m = middle[i];
     if (v === null || m === null || m === undefined || m <= 0) return;
-    told++;
+    reported++;
     if (v / m >= SLOW) slow++;
   });
-  return told ? slow / told : 0;
+  return reported ? slow / reported : 0;
 }

@@ -114,11 +114,11 @@ export function known(r: Pick<Report, 'from' | 'to' | 'since' | 'telemetry_since
     return from < to ? { from, to } : null;
   };
   const log = Date.parse(r.since);
-  const told = r.telemetry_since ? Date.parse(r.telemetry_since) : null;
-  return { log: span(log), telemetry: told === null ? null : span(Math.max(log, told)) };
+  const reported = r.telemetry_since ? Date.parse(r.telemetry_since) : null;
+  return { log: span(log), telemetry: reported === null ? null : span(Math.max(log, reported)) };
 }
 
-/** So long a row of a report tells of, in seconds: the first one begins with the log, not with its hour. */
+/** So long a time a row of a report covers, in seconds: the first one begins with the log, not with its hour. */
 export const reportedFor = (r: Pick<Report, 'since'>, row: Pick<Schemas['FleetRow'], 'from' | 'to'>) =>
   (Date.parse(row.to) - Math.max(Date.parse(row.from), Date.parse(r.since))) / 1000;
 

@@ -1,4 +1,4 @@
-// Nodes that new work avoids, by name, and why. Frames do not tell it: it follows from what waits to take a node.
+// Nodes that new work avoids, by name, and why. Frames do not report it: it follows from what waits to take a node.
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { Schemas } from '../api/client';
@@ -18,7 +18,7 @@ export function avoidedNodes(
   return new Map(held.map((r) => [r.node, `finding ${r.finding} (${r.kind})`]));
 }
 
-/** As it is now. A token that is bound to a project is not told. */
+/** As it is now. A token that is bound to a project does not get it. */
 export function useAvoided(): Avoided {
   const waiting = useQuery(health()).data?.waiting;
   return useMemo(() => (waiting ? avoidedNodes(waiting) : NOBODY), [waiting]);

@@ -100,7 +100,7 @@ export class Fleet implements Picture {
     return () => this.listeners.delete(listener);
   };
 
-  private tell() {
+  private notify() {
     this.revision++;
     for (const l of this.listeners) l();
   }
@@ -123,11 +123,11 @@ export class Fleet implements Picture {
       this.stop?.abort();
       this.stop = null;
       this.standing = 'paused';
-      this.tell();
+      this.notify();
     } else if (!this.stop) {
       this.stop = new AbortController();
       void this.run(this.stop.signal);
-      // What changed meanwhile was not told.
+      // What changed meanwhile was not reported.
       void this.queries.invalidateQueries();
     }
   };
@@ -138,10 +138,10 @@ export class Fleet implements Picture {
     while (!signal.aborted) {
       try {
         this.standing = lost ? 'away' : 'connecting';
-        this.tell();
+        this.notify();
         await this.follow(signal, () => {
           pause = 500;
-          // What changed meanwhile was not told, and what could not be read may be there now.
+          // What changed meanwhile was not reported, and what could not be read may be there now.
           if (lost) void this.queries.invalidateQueries();
           lost = false;
         });
@@ -152,7 +152,7 @@ export class Fleet implements Picture {
       if (signal.aborted) return;
       this.standing = 'away';
       lost = true;
-      this.tell();
+      this.notify();
       await new Promise((r) => setTimeout(r, pause + Math.random() * pause));
       pause = Math.min(pause * 2, 10_000);
     }
@@ -172,7 +172,7 @@ export class Fleet implements Picture {
         this.standing = 'live';
         this.error = null;
         alive();
-        this.tell();
+        this.notify();
       }
     } finally {
       // A stream that is only silent would be held open beside the next.

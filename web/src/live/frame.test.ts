@@ -75,7 +75,7 @@ test('a change is put where it belongs', () => {
   expect([...picture.util]).toEqual([2, 1]);
 });
 
-test('a broken stream and another format are told', () => {
+test('a broken stream and another format are reported', () => {
   expect(() => new Cutter().push(new Uint8Array([1, 0, 0, 0]))).toThrow('broken');
   const other = written(Kind.hints, 0, new Uint8Array());
   other[4] = 2;

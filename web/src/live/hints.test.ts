@@ -23,7 +23,7 @@ test('too much at once makes everything stale', () => {
   expect(touched({ all: true, kinds: [] }).size).toBeGreaterThan(5);
 });
 
-test('what only tells that work goes on makes nothing of the on-call page stale', () => {
+test('what only reports that work goes on makes nothing of the on-call page stale', () => {
   for (const kind of ['checkpoint_done', 'attempt_progressed', 'slot_started', 'counts_reported']) {
     const keys = of(kind);
     for (const key of ['causes', 'health', 'oncall', 'slo', 'work']) expect(keys).not.toContain(key);

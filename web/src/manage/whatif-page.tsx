@@ -104,7 +104,7 @@ function Question({ keep }: { keep: (next: Omit<Kept, 'id'>) => void }) {
     if (!body || running) return;
     const run = new AbortController();
     stop.current = run;
-    // The answer is about this moment, and its starts are told from it.
+    // The answer is about this moment, and its starts are counted from it.
     const at = Date.now();
     setRunning({ since: at, budget: body.budget });
     setSaid('Simulating');

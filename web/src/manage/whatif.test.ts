@@ -111,7 +111,7 @@ test('some answers stay to be compared, the newest last', () => {
   expect(withAnswer([kept[3], kept[0]], next).map((k) => k.id)).toEqual([6, 3, 7]);
 });
 
-test('what is not over at the end is a lower bound, and no difference is told', () => {
+test('what is not over at the end is a lower bound, and no difference is reported', () => {
   const f = figure('queue_makespan_s', 'seconds', 0);
   const base = { mean: 115_200, interval: null, at_least: true };
   expect(meanOf(base, 'seconds')).toBe('> 32.0 h');

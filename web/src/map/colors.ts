@@ -6,7 +6,7 @@ import { assignHues } from './hues';
 export type Mode = 'state' | 'util' | 'temp' | 'power' | 'hazard' | 'tenant' | 'job' | 'version';
 export type Theme = 'dark' | 'light';
 
-/** `site`: not told to tokens that are bound to a project. */
+/** `site`: not sent to tokens that are bound to a project. */
 export const MODES: { mode: Mode; label: string; what: string; site?: boolean }[] = [
   { mode: 'state', label: 'State', what: 'what each GPU is fit for, and whether it is allocated' },
   { mode: 'util', label: 'Utilisation', what: 'share of time in which kernels ran, in percent' },
@@ -18,7 +18,7 @@ export const MODES: { mode: Mode; label: string; what: string; site?: boolean }[
   { mode: 'version', label: 'Version', what: 'of the GPU driver', site: true },
 ];
 
-/** What people tell apart on the map; several states of the server share one. */
+/** What people distinguish on the map; several states of the server share one. */
 export const CLASSES = [
   'allocated',
   'free',
@@ -46,7 +46,7 @@ export const CLASS_WORDS: Record<Class, string> = {
   unknown: 'not known',
 };
 
-// What is allocated is calm, what is free is seen at once, and trouble is loud. Told apart by lightness as well as by
+// What is allocated is calm, what is free is seen at once, and trouble is loud. Distinct by lightness as well as by
 // hue, so that nobody needs to see red and green.
 const STATE: Record<Theme, Record<Class, string>> = {
   dark: {
@@ -74,7 +74,7 @@ const STATE: Record<Theme, Record<Class, string>> = {
 };
 /** What belongs to nobody recedes where colours stand for names. */
 const NOBODY: Record<Theme, string> = { dark: '#2b3a49', light: '#c9d5df' };
-/** Those that have no colour of their own, two by turns: neighbours can be told apart. */
+/** Those that have no colour of their own, two by turns: neighbours can be distinguished. */
 const OTHER: Record<Theme, [string, string]> = {
   dark: ['#5b6670', '#77838e'],
   light: ['#9aa4ad', '#7d8892'],

@@ -27,7 +27,7 @@ export function lightness(hex: string): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** How well one colour can be told from another, from 1 to 21: words need 4.5, shapes 3. */
+/** How well one colour can be distinguished from another, from 1 to 21: words need 4.5, shapes 3. */
 export function contrast(a: string, b: string): number {
   const [x, y] = [lightness(a), lightness(b)];
   return (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05);

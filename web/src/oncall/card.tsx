@@ -76,7 +76,7 @@ const pendingFirst = (all: Cause['remediations']) =>
 /** Remediations of a cause: the step each is at, and why. */
 function Remediation({ of: c }: { of: Cause }) {
   const { whole } = useRights();
-  // Whoever is not shown remediations is not told that there are none.
+  // Whoever is not shown remediations does not read that there are none.
   if (c.remediations.length === 0)
     return whole && c.findings.length > 0 ? <p className="dim">No remediation.</p> : null;
   const all = pendingFirst(c.remediations);

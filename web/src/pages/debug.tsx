@@ -137,8 +137,8 @@ export function Stragglers({
 }) {
   const theme = useTheme();
   const steps = t.lines.some((l) => l.step_ms.some((v) => v !== null));
-  const told = t.fields.filter((_, i) => t.lines.some((l) => l.gpus.some((g) => g.metrics[i]?.length)));
-  const by = field && told.some((f) => f.name === field) ? field : steps ? 'step' : (told[0]?.name ?? 'step');
+  const reported = t.fields.filter((_, i) => t.lines.some((l) => l.gpus.some((g) => g.metrics[i]?.length)));
+  const by = field && reported.some((f) => f.name === field) ? field : steps ? 'step' : (reported[0]?.name ?? 'step');
   const at = t.fields.findIndex((f) => f.name === by);
   const rows: Row[] = useMemo(
     () =>
@@ -186,12 +186,12 @@ export function Stragglers({
       note={at < 0 && silent > 0 ? `${words}; ${count(silent, 'rank')} report no steps` : words}
       actions={
         <>
-          {(steps || told.length > 0) && (
+          {(steps || reported.length > 0) && (
             <label className="dim">
               show{' '}
               <select value={by} onChange={(e) => go({ by: e.target.value })}>
                 {steps && <option value="step">step time</option>}
-                {told.map((f) => (
+                {reported.map((f) => (
                   <option key={f.name} value={f.name}>
                     {f.title.toLowerCase()}
                   </option>

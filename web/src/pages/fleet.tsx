@@ -42,7 +42,7 @@ export function FleetPage() {
   // Until the log is read the map stays, and the bar says of when it is. Of a moment that cannot be shown there is none.
   const shown = refused === null ? mapOf(at, none, then, live) : undefined;
   const fleet = shown ?? NOTHING;
-  // What waited then is not told of a moment that has passed.
+  // What waited then is not reported of a moment that has passed.
   const avoided = useAvoided();
   const now = fleet === live ? avoided : undefined;
   const box = useRef<HTMLInputElement>(null);

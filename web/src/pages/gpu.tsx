@@ -115,7 +115,7 @@ export function GpuPage() {
                           .map(([word, value]) => (
                             <Fact key={word} word={word} value={value} />
                           ))}
-                        {/* A token that is bound to a project is not told the rest. */}
+                        {/* A token that is bound to a project does not get the rest. */}
                         {whole && missing.length > 0 && <Fact word="no data" value={missing.join(', ')} />}
                       </dl>
                     </div>

@@ -374,9 +374,9 @@ const SERIES: { column: string; title: string; unit: string; most?: number }[] =
 
 export function Telemetry({ node: n, gpu }: { node: Pick<Node, 'name' | 'jobs'>; gpu?: number }) {
   const { whole, project } = useRights();
-  const told = whole || seesGpu(n);
-  const query = useQuery({ ...telemetry(n.name), enabled: whole !== null && told });
-  if (whole === false && !told)
+  const reported = whole || seesGpu(n);
+  const query = useQuery({ ...telemetry(n.name), enabled: whole !== null && reported });
+  if (whole === false && !reported)
     return (
       <Panel title="Telemetry">
         <Empty title={`${project} has no GPU here`} />
@@ -398,8 +398,8 @@ export function Telemetry({ node: n, gpu }: { node: Pick<Node, 'name' | 'jobs'>;
               {SERIES.filter((s) => t.gpu_columns.includes(s.column)).map((s) => {
                 const at = t.gpu_columns.indexOf(s.column);
                 const x = t.rows.map((r) => Date.parse(r.at) / 1000);
-                const told = [...Array(Math.max(...t.rows.map((r) => r.gpus.length))).keys()];
-                const shown = gpu === undefined ? told : told.filter((g) => g === gpu);
+                const reported = [...Array(Math.max(...t.rows.map((r) => r.gpus.length))).keys()];
+                const shown = gpu === undefined ? reported : reported.filter((g) => g === gpu);
                 const lines = shown.map((g) => ({
                   label: `GPU ${g}`,
                   values: t.rows.map((r) => r.gpus[g]?.[at] ?? null),

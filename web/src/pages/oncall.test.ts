@@ -157,7 +157,7 @@ test('a tenant is shown what is about their project, and that the rest is not sh
   expect(text).toContain('No GPU allocated to team-a is at 80 °C');
   expect(text).toContain('Not shown to this token, which is bound to project team-a: remediations');
   expect(text).not.toContain('Try again');
-  // Who is notified is not theirs to know, so that nobody is told that nobody is.
+  // Who is notified is not theirs to know, so that nobody reads that nobody is.
   expect(show(tenant, [{ ...cause, remediations: [], pending: [] }])).not.toContain('notifications:');
 });
 
@@ -333,7 +333,7 @@ test('a stale page says from when it is, and nothing on it can be pressed that c
   }
 });
 
-test('until it is known who asks, nobody is told that nothing is open', () => {
+test('until it is known who asks, nobody is notified that nothing is open', () => {
   const text = show(undefined);
   for (const clear of ['Nothing is open', 'All closed', 'Not shown', 'paging alert'])
     expect(text).not.toContain(clear);

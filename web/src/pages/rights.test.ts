@@ -128,7 +128,7 @@ test('pages that reached nobody are not called none', () => {
   expect(of(2, 'page', 'page')).toBe('2');
 });
 
-test('a tenant is not told that there are no objectives, or that there are no GPUs', () => {
+test('a tenant is not informed that there are no objectives, or that there are no GPUs', () => {
   const slos = show(SlosPage, tenant);
   expect(slos).not.toContain('No objectives are set');
   expect(slos).not.toContain('0 objectives');
@@ -254,7 +254,7 @@ test('a node that new work stays away from says why, on its page and in the list
   expect(list).not.toContain('class="word ok"');
 });
 
-test('runbooks are the whole site’s: a tenant is told so once', () => {
+test('runbooks are the whole site’s: a tenant reads that once', () => {
   const text = show(RunbooksPage, tenant);
   expect(text.match(/Not shown to this token/g)).toHaveLength(1);
   expect(text).not.toContain('Loading');

@@ -25,6 +25,6 @@ test('of a long scenario a week is offered', () => {
   expect(offeredLength({ length: '2d' })).toBe('2d');
 });
 
-test('runs of one scenario are told apart by what was asked for', () => {
+test('runs of one scenario are distinguished by what was asked for', () => {
   expect(runName({ name: 'spares', seed: 2, length: '1w' })).toBe('spares, 7d, seed 2');
 });

@@ -136,7 +136,7 @@ export function EndedJob({ job: j, submits }: { job: Job; submits: boolean }) {
         </span>
       </h3>
       <p>{tidy(cause)}</p>
-      {/* Who may not submit is not told to. */}
+      {/* Who may not submit is not asked to. */}
       {submits && next && (
         <p className="dim">
           {next}{' '}

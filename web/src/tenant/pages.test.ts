@@ -244,7 +244,7 @@ test('a ticket about a job of the project is a problem', () => {
   expect(ticket).not.toContain('word ok');
 });
 
-test('who may not submit is not told to clone or requeue', () => {
+test('who may not submit is not asked to clone or requeue', () => {
   const over = [{ ...job, state: 'failed', exit_code: 1, ended_at: at }];
   expect(show(WorkPage, viewer, lists(null, [], [], over))).not.toContain('clone');
   expect(show(WorkPage, tenant, lists('ann', [], [], over))).toContain('clone');

@@ -5,7 +5,7 @@ import { api, must } from '../api/client';
 /** Jobs of a list; the rest is on the page of all jobs. */
 export const LISTED = 50;
 
-/** Why a job waits changes with the work of others, of which the stream tells this token nothing. */
+/** Why a job waits changes with the work of others, of which the stream sends this token nothing. */
 export const EVERY = 60_000;
 
 /** The newest jobs in some states, of a user or of all users that this token sees. */

@@ -129,7 +129,7 @@ function Status({ project }: { project: string }) {
 
 /** Maintenance, and what is reserved for the project. */
 function PlannedWindows() {
-  // Maintenance is the site's: the stream does not tell this token of it.
+  // Maintenance is the site's: the stream does not send it to this token.
   const query = useQuery({ ...reservations(), refetchInterval: EVERY });
   return (
     <Panel

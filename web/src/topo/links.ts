@@ -98,12 +98,12 @@ export function links(
 /** How many stand how, worst first. */
 export function tally(links: Iterable<Link>, all: number): [Standing, number][] {
   const counts = new Map<Standing, number>();
-  let told = 0;
+  let reported = 0;
   for (const l of links) {
     counts.set(l.standing, (counts.get(l.standing) ?? 0) + 1);
-    told++;
+    reported++;
   }
-  if (all > told) counts.set('unknown', (counts.get('unknown') ?? 0) + all - told);
+  if (all > reported) counts.set('unknown', (counts.get('unknown') ?? 0) + all - reported);
   return [...STANDINGS]
     .reverse()
     .flatMap((s): [Standing, number][] => (counts.get(s) ? [[s, counts.get(s) ?? 0]] : []));

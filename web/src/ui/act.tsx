@@ -11,28 +11,28 @@ interface Said {
   away?: boolean;
 }
 
-type Tell = (next: (old: Said | null) => Said | null) => void;
+type Show = (next: (old: Said | null) => Said | null) => void;
 
 /** What is still true: that the server cannot be reached is over once its stream comes again. */
 export function still(said: Said | null, standing: Standing): Said | null {
   return said?.away && standing === 'live' ? null : said;
 }
 
-const Context = createContext<Tell>(() => {});
+const Context = createContext<Show>(() => {});
 
 /** One line about what was done last, below the top. */
-export function Telling({ children }: { children: ReactNode }) {
-  const [said, tell] = useState<Said | null>(null);
+export function Announcements({ children }: { children: ReactNode }) {
+  const [said, show] = useState<Said | null>(null);
   const standing = useStanding(useFleet());
-  useEffect(() => tell((old) => still(old, standing)), [standing]);
+  useEffect(() => show((old) => still(old, standing)), [standing]);
   return (
-    <Context.Provider value={tell}>
+    <Context.Provider value={show}>
       {children}
       <div className="toast" role="status" aria-live="polite">
         {said && (
           <div className={said.bad ? 'said bad' : 'said'}>
             <span>{said.text}</span>
-            <button type="button" className="quiet" aria-label="Close" onClick={() => tell(() => null)}>
+            <button type="button" className="quiet" aria-label="Close" onClick={() => show(() => null)}>
               ×
             </button>
           </div>
@@ -43,10 +43,10 @@ export function Telling({ children }: { children: ReactNode }) {
 }
 
 /** Says that something was done, for a while. */
-function announce(tell: Tell, done: string) {
+function announce(show: Show, done: string) {
   const said = { text: done, bad: false };
-  tell(() => said);
-  setTimeout(() => tell((old) => (old === said ? null : old)), 6000);
+  show(() => said);
+  setTimeout(() => show((old) => (old === said ? null : old)), 6000);
 }
 
 /**
@@ -57,7 +57,7 @@ function announce(tell: Tell, done: string) {
 export function useSend(changes = true) {
   const queries = useQueryClient();
   const away = useStanding(useFleet()) === 'away';
-  const tell = useContext(Context);
+  const show = useContext(Context);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<Error | null>(null);
   const send = useCallback(
@@ -66,7 +66,7 @@ export function useSend(changes = true) {
       setError(null);
       try {
         const answer = await what();
-        if (done) announce(tell, done);
+        if (done) announce(show, done);
         return answer;
       } catch (e) {
         setError(e as Error);
@@ -76,7 +76,7 @@ export function useSend(changes = true) {
         if (changes) void queries.invalidateQueries();
       }
     },
-    [queries, tell, changes],
+    [queries, show, changes],
   );
   const clear = useCallback(() => setError(null), []);
   return { send, busy: busy || away, error, clear };
@@ -89,24 +89,24 @@ export function useSend(changes = true) {
 export function useAct(changes = true) {
   const queries = useQueryClient();
   const away = useStanding(useFleet()) === 'away';
-  const tell = useContext(Context);
+  const show = useContext(Context);
   const [busy, setBusy] = useState(false);
   const act = useCallback(
     async (what: () => Promise<unknown>, done: string) => {
       setBusy(true);
       try {
         await what();
-        announce(tell, done);
+        announce(show, done);
       } catch (e) {
         const hint = e instanceof ApiError && e.hint ? ` (${e.hint})` : '';
         const unheard = e instanceof ApiError && e.code === 'unreachable';
-        tell(() => ({ text: `${(e as Error).message}${hint}`, bad: true, away: unheard }));
+        show(() => ({ text: `${(e as Error).message}${hint}`, bad: true, away: unheard }));
       } finally {
         setBusy(false);
         if (changes) void queries.invalidateQueries();
       }
     },
-    [queries, tell, changes],
+    [queries, show, changes],
   );
   return { act, busy: busy || away };
 }

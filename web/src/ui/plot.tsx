@@ -99,8 +99,8 @@ export function Plot({ title, at, lines, most, say, height = 190, across, each }
     watch.observe(place);
     return () => watch.disconnect();
   }, []);
-  const told = lines.flatMap((l) => l.values).filter((v): v is number => v !== null);
-  const top = most ?? Math.max(1e-9, across?.at ?? 0, ...told) * 1.08;
+  const reported = lines.flatMap((l) => l.values).filter((v): v is number => v !== null);
+  const top = most ?? Math.max(1e-9, across?.at ?? 0, ...reported) * 1.08;
   const [first, last] = [at[0] ?? 0, at[at.length - 1] ?? 1];
   const scale = ticks(top);
   const from = margin(scale.map(say));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_cheaper_passes_and_is_told() {
+    fn what_became_cheaper_passes_and_is_reported() {
         let kept = all(&[("cycle", cost(1_000_000))]);
         let v = compare(&kept, &all(&[("cycle", cost(969_999))]));
         assert_eq!((v.passed, v.failed), (1, 0));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn another_compiler_is_told_and_only_the_other_counts_are_compared() {
+    fn another_compiler_is_reported_and_only_the_other_counts_are_compared() {
         let kept = all(&[("a", cost(1_000_000))]);
         let mut now = all(&[("a", cost(2_000_000))]);
         now.made_by = "rustc 2".into();

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_way_back_is_told_whole() {
+    fn a_longer_way_back_is_reported_whole() {
         let files = [
             ("lib.rs", "mod a; mod b; mod c;"),
             ("a/mod.rs", "mod deep;"),

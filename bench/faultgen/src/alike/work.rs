@@ -117,15 +117,15 @@ pub(super) fn slower(w: &mut FaultFleet) -> Option<Start> {
     Some(about(key, length).with("by", by))
 }
 
-/// A large checkpoint; some tell of it, some do not.
+/// A large checkpoint; some report it, some do not.
 pub(super) fn checkpoint(w: &mut FaultFleet) -> Option<Start> {
     let key = w.gang(|_| true)?;
-    let tells = w.rng.chance(0.6);
-    let length = if tells { w.rng.range(30.0, 240.0) } else { w.rng.range(20.0, 80.0) };
+    let reports = w.rng.chance(0.6);
+    let length = if reports { w.rng.range(30.0, 240.0) } else { w.rng.range(20.0, 80.0) };
     let now = w.now;
-    w.gangs.get_mut(&key)?.save_now(now, length, tells);
-    let told = f64::from(u8::from(tells));
-    Some(about(key, length + 100.0).with("pause_s", length).with("told", told))
+    w.gangs.get_mut(&key)?.save_now(now, length, reports);
+    let reported = f64::from(u8::from(reports));
+    Some(about(key, length + 100.0).with("pause_s", length).with("told", reported))
 }
 
 /// A job comes to its end; its GPUs cool.

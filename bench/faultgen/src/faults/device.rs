@@ -4,8 +4,8 @@ use crate::fleet::gang::later;
 use crate::fleet::{Busy, FaultFleet, RankDeath, Start};
 use crate::xid;
 
-/// A GPU tells of an error; often the program that used it dies of it.
-fn told(w: &mut FaultFleet, lines: &[xid::Line], dies: f64) -> Option<(usize, u32)> {
+/// A GPU reports an error; often the program that used it dies of it.
+fn report_lines(w: &mut FaultFleet, lines: &[xid::Line], dies: f64) -> Option<(usize, u32)> {
     let line = *w.rng.pick(lines)?;
     let (node, gpu) = w.any_gpu()?;
     let whose = w.nodes[node].work.iter().next().map(|(k, r)| (*k, *r));
@@ -23,7 +23,7 @@ fn told(w: &mut FaultFleet, lines: &[xid::Line], dies: f64) -> Option<(usize, u3
 
 /// XID 79, after which the device answers nothing.
 pub(super) fn off_bus(w: &mut FaultFleet) -> Option<Start> {
-    let (node, gpu) = told(w, &[xid::OFF_BUS], 0.9)?;
+    let (node, gpu) = report_lines(w, &[xid::OFF_BUS], 0.9)?;
     if w.rng.chance(0.8) {
         w.nodes[node].gpus[gpu as usize].fx.gone = true;
     }
@@ -39,22 +39,22 @@ pub(super) fn vanished(w: &mut FaultFleet) -> Option<Start> {
 }
 
 pub(super) fn needs_reset(w: &mut FaultFleet) -> Option<Start> {
-    let (node, gpu) = told(w, xid::RESET, 0.8)?;
+    let (node, gpu) = report_lines(w, xid::RESET, 0.8)?;
     Some(Start::at(node, 240.0).gpu(gpu))
 }
 
 pub(super) fn verdict(w: &mut FaultFleet) -> Option<Start> {
-    let (node, gpu) = told(w, xid::VERDICT, 0.8)?;
+    let (node, gpu) = report_lines(w, xid::VERDICT, 0.8)?;
     Some(Start::at(node, 240.0).gpu(gpu))
 }
 
 pub(super) fn driver_hang(w: &mut FaultFleet) -> Option<Start> {
-    let (node, gpu) = told(w, xid::HANG, 0.6)?;
+    let (node, gpu) = report_lines(w, xid::HANG, 0.6)?;
     Some(Start::at(node, 240.0).gpu(gpu))
 }
 
 pub(super) fn nvlink_fatal(w: &mut FaultFleet) -> Option<Start> {
-    let (node, gpu) = told(w, xid::NVLINK, 0.6)?;
+    let (node, gpu) = report_lines(w, xid::NVLINK, 0.6)?;
     w.nodes[node].gpus[gpu as usize].fx.nvlink_s = w.rng.scale(0.2, 20.0);
     Some(Start::at(node, 240.0).gpu(gpu))
 }

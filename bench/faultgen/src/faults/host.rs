@@ -48,7 +48,7 @@ pub(super) fn node_loss(w: &mut FaultFleet) -> Option<Start> {
     Some(Start::at(node, length + 30.0))
 }
 
-/// The agent answers and tells nothing of its machine.
+/// The agent answers and reports nothing of its machine.
 pub(super) fn agent_hang(w: &mut FaultFleet) -> Option<Start> {
     let (node, _) = w.any_gpu()?;
     w.nodes[node].fx.mute = true;

@@ -4,7 +4,7 @@ use crate::fleet::gang::later;
 use crate::fleet::{FaultFleet, RankDeath, Start};
 use crate::xid;
 
-/// An uncorrectable error, told by a line and mostly by the counter as well.
+/// An uncorrectable error, reported by a line and mostly by the counter as well.
 pub(super) fn fatal(w: &mut FaultFleet) -> Option<Start> {
     let line = *w.rng.pick(xid::ECC)?;
     let (node, gpu) = w.any_gpu()?;
@@ -21,7 +21,7 @@ pub(super) fn fatal(w: &mut FaultFleet) -> Option<Start> {
     Some(Start::at(node, 240.0).gpu(gpu))
 }
 
-/// Only the counter tells.
+/// Only the counter shows it.
 pub(super) fn counter(w: &mut FaultFleet) -> Option<Start> {
     let (node, gpu) = w.any_gpu()?;
     let by = 1 + w.rng.below(5);

@@ -49,7 +49,7 @@ pub(super) fn low_clocks(w: &mut FaultFleet) -> Option<Start> {
 /// One GPU is slower and shows nothing: its clocks are as high as any.
 pub(super) fn slow_compute(w: &mut FaultFleet) -> Option<Start> {
     let factor = w.rng.scale(1.15, 2.0);
-    // Who tells nothing can only be seen to wait when there is much to wait for.
+    // Who reports nothing can only be seen to wait when there is much to wait for.
     let fits = |v: Reporting| match v {
         Reporting::Stages | Reporting::Sends => true,
         Reporting::Total => factor > 1.3,

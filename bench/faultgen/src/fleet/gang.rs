@@ -7,7 +7,7 @@ use muster_model::ids::AttemptKey;
 use muster_model::units::Time;
 use std::collections::BTreeMap;
 
-/// What the program tells of itself.
+/// What the program reports about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reporting {
     /// Reading, computing, communicating.
@@ -87,7 +87,7 @@ pub(crate) struct Gang {
     saving: Option<Time>,
     save_s: f64,
     save_every: f64,
-    tells_saves: bool,
+    reports_saves: bool,
 }
 
 impl Gang {
@@ -130,7 +130,7 @@ impl Gang {
             saving: None,
             save_s: rng.range(12.0, 45.0),
             save_every,
-            tells_saves: rng.chance(0.7),
+            reports_saves: rng.chance(0.7),
         }
     }
 
@@ -149,8 +149,8 @@ impl Gang {
     }
 
     /// Puts a checkpoint now.
-    pub(crate) fn save_now(&mut self, now: Time, length: f64, tells: bool) {
-        (self.save_at, self.save_s, self.tells_saves) = (now, length, tells);
+    pub(crate) fn save_now(&mut self, now: Time, length: f64, reports: bool) {
+        (self.save_at, self.save_s, self.reports_saves) = (now, length, reports);
     }
 
     /// What one GPU of its `i`th node does now.
@@ -302,7 +302,7 @@ impl Gang {
 
     fn say_saved(&self, nodes: &[Node], state: &str, said: &mut Vec<(usize, FromAgent)>) {
         let speaks = self.nodes.iter().find(|n| self.first_rank.get(n) == Some(&0));
-        let Some(n) = speaks.filter(|n| self.tells_saves && nodes[**n].up) else { return };
+        let Some(n) = speaks.filter(|n| self.reports_saves && nodes[**n].up) else { return };
         let report = ProgressReport::Checkpoint {
             state: state.to_owned(),
             step: Some(self.step),

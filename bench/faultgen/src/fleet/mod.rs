@@ -116,7 +116,7 @@ pub(crate) async fn live(settings: Settings) -> Result<()> {
 impl Node {
     /// Connects, with what is left of what ran.
     fn open(&mut self) {
-        self.columns_told = false;
+        self.columns_reported = false;
         let running = self.work.keys().map(|k| (*k, Observed::Running));
         let ended = self.ended.iter().map(|(k, e)| (*k, Observed::Ended(e.clone())));
         let opening = Opening {

@@ -146,7 +146,7 @@ pub(crate) struct Port {
 /// What ails a host.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeFx {
-    /// The agent lives and tells nothing of the machine.
+    /// The agent lives and reports nothing of the machine.
     pub(crate) mute: bool,
     /// Sending takes so many times as long.
     pub(crate) send: f64,
@@ -188,7 +188,7 @@ pub(crate) struct Node {
     /// Away until then, by the fleet's clock.
     pub(crate) back_at: Option<Time>,
     pub(crate) boot: u32,
-    pub(crate) columns_told: bool,
+    pub(crate) columns_reported: bool,
     pub(crate) gpus: Vec<Gpu>,
     pub(crate) ports: Vec<Port>,
     pub(crate) work: BTreeMap<AttemptKey, u32>,
@@ -198,7 +198,7 @@ pub(crate) struct Node {
     /// Nothing new happens before.
     pub(crate) free_after: Time,
     pub(crate) fx: NodeFx,
-    /// Acts to tell of after a restart.
+    /// Acts to report after a restart.
     pub(crate) acted: Vec<u64>,
     kept: Vec<Telemetry>,
     inlet: f64,
@@ -292,7 +292,7 @@ impl Node {
             up: false,
             back_at: None,
             boot: 1,
-            columns_told: false,
+            columns_reported: false,
             gpus: (0..GPUS).map(|i| gpu(rng, i)).collect(),
             ports: (0..PORTS).map(|i| port(i, rng)).collect(),
             work: BTreeMap::new(),
@@ -309,7 +309,7 @@ impl Node {
 
     pub(crate) fn send(&self, message: FromAgent) {
         if self.up {
-            let _ = self.say.send(ConnectionCommand::Tell(Box::new(message)));
+            let _ = self.say.send(ConnectionCommand::Send(Box::new(message)));
         }
     }
 
@@ -352,13 +352,13 @@ impl Node {
         }
         let mut rows = std::mem::take(&mut self.kept);
         rows.push(row);
-        if !std::mem::replace(&mut self.columns_told, true) {
+        if !std::mem::replace(&mut self.columns_reported, true) {
             rows[0].columns = COLUMNS.map(String::from).to_vec();
         }
         rows
     }
 
-    /// What it measures now. Time passes for its parts, whether anybody is told or not.
+    /// What it measures now. Time passes for its parts, whether it is reported or not.
     pub(crate) fn row(
         &mut self,
         now: Time,

@@ -336,8 +336,8 @@ impl Fence<'_> {
     fn put(&self, dir: &Path, how: fn(&Path, &[Rule]) -> io::Result<()>) -> io::Result<bool> {
         match how(dir, self.rules).map_err(|e| named(dir, &e)) {
             Err(e) if !self.required => {
-                static TOLD: std::sync::Once = std::sync::Once::new();
-                TOLD.call_once(|| {
+                static WARNED: std::sync::Once = std::sync::Once::new();
+                WARNED.call_once(|| {
                     tracing::warn!(error = %e, "devices are not fenced by control groups here");
                 });
                 Ok(false)
@@ -389,8 +389,8 @@ fn weight(limits: Limits) -> u64 {
 /// Without it a slot has the part that every group has: that is no reason not to start.
 fn put_weight(file: &Path, weight: u64) {
     if let Err(e) = fs::write(file, weight.to_string()) {
-        static TOLD: std::sync::Once = std::sync::Once::new();
-        TOLD.call_once(|| {
+        static WARNED: std::sync::Once = std::sync::Once::new();
+        WARNED.call_once(|| {
             tracing::warn!(file = %file.display(), error = %e,
                 "processors are not shared out by what ranks asked for here");
         });

@@ -66,7 +66,7 @@ pub struct Containers {
     runtime: OnceLock<Option<Runtime>>,
 }
 
-/// Where containerd listens unless told otherwise.
+/// Where containerd listens unless configured otherwise.
 const CONTAINERD: &str = "/run/containerd/containerd.sock";
 
 impl Containers {

@@ -98,13 +98,13 @@ impl Runner for Tcp {
     }
 }
 
-/// Listens on a thread of its own and tells where.
+/// Listens on a thread of its own and reports where.
 pub(crate) fn serve(
     id: u64,
     bind: Option<String>,
     own: &str,
     length: Span,
-    tell: impl Fn(FromAgent) + Send + 'static,
+    send: impl Fn(FromAgent) + Send + 'static,
 ) {
     // An address that was asked for is the only one; our own may be that of a gateway.
     let bind = bind.map_or_else(|| vec![own.to_owned(), String::new()], |b| vec![b]);
@@ -116,15 +116,15 @@ pub(crate) fn serve(
         };
         match bound {
             Ok((port, serve)) => {
-                tell(FromAgent::FabricReady { id, port, error: None });
+                send(FromAgent::FabricReady { id, port, error: None });
                 serve();
             }
-            Err(e) => tell(FromAgent::FabricReady { id, port: 0, error: Some(e.to_string()) }),
+            Err(e) => send(FromAgent::FabricReady { id, port: 0, error: Some(e.to_string()) }),
         }
     });
 }
 
-/// Measures on a thread of its own and tells what came of it.
+/// Measures on a thread of its own and reports what came of it.
 pub(crate) fn dial(
     id: u64,
     to: String,
@@ -132,7 +132,7 @@ pub(crate) fn dial(
     streams: u32,
     length: Span,
     one_way: bool,
-    tell: impl Fn(FromAgent) + Send + 'static,
+    send: impl Fn(FromAgent) + Send + 'static,
 ) {
     let length = length.to_std().clamp(LENGTH_MIN, LENGTH_MAX);
     let order = Dial { id, to, from, streams: streams.clamp(1, STREAMS_MAX), length, one_way };
@@ -146,7 +146,7 @@ pub(crate) fn dial(
             error: Some(e.to_string()),
             ..FabricMeasurement::default()
         });
-        tell(FromAgent::FabricDone { id, result });
+        send(FromAgent::FabricDone { id, result });
     });
 }
 

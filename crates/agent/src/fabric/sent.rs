@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_nothing_to_send_is_told_from_who_takes_no_more() {
+    fn who_has_nothing_to_send_is_distinguished_from_who_takes_no_more() {
         let mut words = [0u32; WORDS];
         (words[25], words[42], words[44]) = (7, 750_000, 100_000);
         if cfg!(target_endian = "big") {

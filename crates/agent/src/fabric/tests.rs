@@ -79,12 +79,12 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn both_ends_are_told_over_the_wire() {
+fn both_ends_are_reported_over_the_wire() {
     until_something_came(|| {
         let (tx, rx) = mpsc::channel();
-        let tell = tx.clone();
+        let sender = tx.clone();
         // Somebody else's address: all of the machine are listened on instead.
-        serve(3, None, "192.0.2.1", Span::secs(60), move |m| tell.send(m).unwrap());
+        serve(3, None, "192.0.2.1", Span::secs(60), move |m| sender.send(m).unwrap());
         let Ok(FromAgent::FabricReady { id: 3, port, error: None }) = rx.recv() else { panic!() };
         let to = format!("127.0.0.1:{port}");
         dial(3, to, None, 1, Span(300), false, move |m| tx.send(m).unwrap());

@@ -1,4 +1,4 @@
-//! What is in this machine, as the kernel tells it. What cannot be read is left out.
+//! What is in this machine, as the kernel reports it. What cannot be read is left out.
 
 mod devices;
 mod patient;

@@ -84,13 +84,13 @@ impl PatientSource {
     }
 
     fn ask(&self) -> Option<Receiver<KnownGpus>> {
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let source = self.source.clone();
         let body = move || {
-            let _ = tell.send(KnownGpus { gpus: source.gpus(), versions: source.versions() });
+            let _ = sender.send(KnownGpus { gpus: source.gpus(), versions: source.versions() });
         };
         thread::Builder::new().name("gpu-inventory".into()).spawn(body).ok()?;
-        Some(told)
+        Some(receiver)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -73,7 +73,7 @@ pub(crate) fn shares_mps(slot: &Slot) -> bool {
     matches!(slot.part, Some(AllocatedPart::Milli(_))) && Path::new(MPS).is_dir()
 }
 
-/// Where the multi-process service listens unless told otherwise.
+/// Where the multi-process service listens unless configured otherwise.
 pub(crate) const MPS: &str = "/tmp/nvidia-mps";
 
 /// The nodes of a GPU of this machine by its index, as the NVIDIA driver numbers them: indices

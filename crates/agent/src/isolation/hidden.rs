@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const OF_A_SERVER: [&str; 3] = ["admin.token", "secrets.key", "muster.db"];
 
 /// The agent's own directory, the data directory of a server that it is in, and what the agent
-/// was told to hide. None is inside another.
+/// was asked to hide. None is inside another.
 pub(crate) fn hidden(state: &Path, also: &[PathBuf]) -> Vec<PathBuf> {
     let alone = |dir: &Path| dir.metadata().is_ok_and(|m| m.mode() & 0o077 == 0);
     let server = |dir: &&Path| alone(dir) && OF_A_SERVER.iter().any(|name| dir.join(name).exists());

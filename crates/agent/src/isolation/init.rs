@@ -82,7 +82,7 @@ impl Inner {
     }
 }
 
-/// Tells the init to go on and waits for what it has to say.
+/// Lets the init go on and waits for what it has to say.
 fn ask(mut to: UnixStream) -> Option<Result<(), Refusal>> {
     to.write_all(b"!").ok()?;
     let mut answer = Vec::new();
@@ -112,9 +112,9 @@ fn be_init(mut to: UnixStream, plan: &SlotPlan<'_>, inside: &IsolationView) -> !
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
         libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
     }
-    let told = serde_json::to_vec(&built).map(|text| to.write_all(&text));
+    let written = serde_json::to_vec(&built).map(|text| to.write_all(&text));
     drop(to);
-    if built.is_err() || !matches!(told, Ok(Ok(()))) {
+    if built.is_err() || !matches!(written, Ok(Ok(()))) {
         std::process::exit(1);
     }
     let _ = std::env::set_current_dir("/");

@@ -114,8 +114,8 @@ mod tests {
             let link = root.join(format!("link-{i}"));
             symlink(to, &link).unwrap();
             let refused = open_source(&link).unwrap_err();
-            let is_told = matches!(refused, SourceError::Refused(_) | SourceError::Link);
-            assert!(is_told, "a link to {to}: {refused:?}");
+            let is_reported = matches!(refused, SourceError::Refused(_) | SourceError::Link);
+            assert!(is_reported, "a link to {to}: {refused:?}");
         }
         symlink(&root, root.join("plain")).unwrap();
         assert_eq!(open_source(&root.join("plain")).unwrap().1, root);

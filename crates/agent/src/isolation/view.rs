@@ -157,7 +157,7 @@ fn shown(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPath>
     let mut shown = Vec::new();
     for path in inside.named.iter().chain(&inside.lasting) {
         // The way there may be a link; what it leads to is what would be covered. What does not
-        // exist is told where it is used.
+        // exist is reported where it is used.
         let Ok(real) = path.canonicalize() else { continue };
         if covered(&real) && !in_volume(plan, path) {
             let gone = |why: &dyn std::fmt::Display| {

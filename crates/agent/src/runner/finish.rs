@@ -25,7 +25,7 @@ pub(super) struct Finished {
 /// Asks everybody who has something to do or to say, without holding up the others.
 #[derive(Debug)]
 pub(super) struct Finishing {
-    told: Receiver<Finished>,
+    receiver: Receiver<Finished>,
     since: Instant,
 }
 
@@ -46,7 +46,7 @@ impl Finishing {
             return None;
         }
         let containers = runner_tools.containers.clone();
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let work = move || {
             let mut done = Finished::default();
             for name in &container {
@@ -64,7 +64,7 @@ impl Finishing {
             if let Some(Err(what)) = after.map(|after| after(&slot)) {
                 done.leftover = Some(what);
             }
-            let _ = tell.send(done);
+            let _ = sender.send(done);
         };
         let work = move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -82,14 +82,14 @@ impl Finishing {
             tracing::warn!(error = %e, "nobody can be asked about a slot that ended");
             return None;
         }
-        Some(Finishing { told, since: now })
+        Some(Finishing { receiver, since: now })
     }
 
     /// What came of it, once it is over. The end waits no longer than that: what is left is then not
     /// known.
     pub(super) fn over(&self, now: Instant) -> Option<Finished> {
         let late = now.saturating_duration_since(self.since) >= LONGEST;
-        match self.told.try_recv() {
+        match self.receiver.try_recv() {
             Ok(finished) => Some(finished),
             Err(TryRecvError::Empty) if late => Some(Finished {
                 leftover: Some(format!(

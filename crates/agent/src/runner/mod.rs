@@ -289,7 +289,7 @@ impl Runner {
         for (key, slot) in &mut self.slots {
             let watched = self.watcher.watch(slot.dir(), &self.shared.wakeup, *key);
             slot.set_watched(watched);
-            // What changed before is not told.
+            // What changed before is not reported.
             slot.changed();
         }
     }
@@ -365,7 +365,7 @@ impl Runner {
         self.shared.wakeup.nudge();
     }
 
-    /// What the supervisor of an attempt is told of its lease.
+    /// What the supervisor of an attempt knows of its lease.
     fn lease(&mut self, detail: &RunDetail) -> Option<LeaseOrder> {
         let OnPartition::StopAfter(most) = detail.on_partition else { return None };
         let renewed = self.renewals.last().unwrap_or_else(BootTime::now);
@@ -465,8 +465,8 @@ impl Runner {
         }
     }
 
-    /// Looks at what may have changed and says what did. An end is told only while `connected`, and
-    /// only after all output has been handed out by [`Runner::logs`].
+    /// Looks at what may have changed and says what did. An end is reported only while `connected`,
+    /// and only after all output has been handed out by [`Runner::logs`].
     pub fn poll(&mut self, now: Instant, connected: bool) -> Vec<(AttemptKey, Observed)> {
         self.looked = Some(now);
         self.begin_waiting(now);

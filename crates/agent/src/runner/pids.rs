@@ -18,7 +18,7 @@ const DEPTH: usize = 64;
 struct Owner {
     key: AttemptKey,
     rank: u32,
-    /// The rank is only assumed: the process does not tell yet.
+    /// The rank is only assumed: the process does not report it yet.
     assumed: bool,
 }
 
@@ -99,8 +99,8 @@ impl PidMap {
                 Some(rank) => (*rank, false),
                 None if held.supervisor == Some(at) && held.ended.is_none() => {
                     let ranks = held.first_rank..held.first_rank + held.ranks;
-                    let told = rank_of(of).filter(|r| ranks.contains(r));
-                    (told.unwrap_or(held.first_rank), told.is_none())
+                    let reported = rank_of(of).filter(|r| ranks.contains(r));
+                    (reported.unwrap_or(held.first_rank), reported.is_none())
                 }
                 None => return None,
             };
@@ -182,7 +182,7 @@ impl PidMap {
     }
 }
 
-/// The rank that a process was told to be.
+/// The rank that a process was given.
 fn rank_of(pid: i32) -> Option<u32> {
     let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let value = environ.split(|b| *b == 0).find_map(|v| v.strip_prefix(b"RANK="))?;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_supervisor_adopts_is_told_by_its_environment() {
+    fn what_a_supervisor_adopts_is_known_by_its_environment() {
         let map = PidMap::default();
         let key = AttemptKey { job: JobId(9), attempt: 2 };
         map.add(key, Some(std::process::id().cast_signed()), 2, &[-2, -3], SlotLabels::default());

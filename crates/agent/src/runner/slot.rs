@@ -34,11 +34,11 @@ enum Phase {
     Running,
     /// Every rank is gone; output is still to be shipped.
     Draining(SlotEnd),
-    /// Told to the server.
+    /// Reported to the server.
     Ended(SlotEnd),
 }
 
-/// Who is asked after the last process is gone, before the end is told.
+/// Who is asked after the last process is gone, before the end is reported.
 #[derive(Debug)]
 enum FinishCheck {
     /// Somebody may have to be.
@@ -74,7 +74,7 @@ pub(super) struct Slot {
     ranks: Vec<i32>,
     phase: Phase,
     after: FinishCheck,
-    /// Something is left, and nobody has been told yet.
+    /// Something is left, and that has not been reported yet.
     leftover: Option<String>,
     /// Its supervisor died and cannot have cleaned up.
     orphaned: bool,
@@ -87,9 +87,9 @@ pub(super) struct Slot {
     dirty: bool,
     saved: Instant,
     permit: Option<RankPermit>,
-    /// Changes in the directory are told to us.
+    /// Changes in the directory are reported to us.
     watched: bool,
-    /// Its reports are elsewhere, where changes are not told.
+    /// Its reports are elsewhere, where changes are not reported.
     elsewhere: bool,
     /// Something changed since the last look.
     look: bool,
@@ -223,9 +223,9 @@ impl Slot {
             // Whoever supervises these ranks belongs to the agent of the directory that this one was
             // copied from: they are not ours to watch or to stop.
             let record = slot.dir.find_record()?;
-            let told = slot.state.end.clone().or_else(|| record.end.map(|e| slot.verdict(&e)));
+            let reported = slot.state.end.clone().or_else(|| record.end.map(|e| slot.verdict(&e)));
             let copy = || SlotEnd::unproven("the agent's directory is a copy");
-            slot.finish_unstarted(told.unwrap_or_else(copy));
+            slot.finish_unstarted(reported.unwrap_or_else(copy));
             return Ok(Some(slot));
         }
         slot.group = meta.group;
@@ -254,7 +254,7 @@ impl Slot {
         &self.dir.0
     }
 
-    /// Whether changes in the directory will be told by [`Slot::changed`].
+    /// Whether changes in the directory will be reported by [`Slot::changed`].
     pub(super) fn set_watched(&mut self, watched: bool) {
         self.watched = watched && !self.elsewhere;
     }
@@ -430,7 +430,7 @@ impl Slot {
         }
     }
 
-    /// What is left of the slot, told once.
+    /// What is left of the slot, reported once.
     pub(super) fn take_leftover(&mut self) -> Option<String> {
         self.leftover.take_if(|_| matches!(self.after, FinishCheck::Done))
     }

@@ -125,8 +125,8 @@ fn inside(
     }
     let separation = tools.runner_tools.separation();
     if let Some(warning) = separation.warning() {
-        static TOLD: std::sync::Once = std::sync::Once::new();
-        TOLD.call_once(|| tracing::warn!("{warning}"));
+        static WARNED: std::sync::Once = std::sync::Once::new();
+        WARNED.call_once(|| tracing::warn!("{warning}"));
     }
     let open = match separation {
         Separation::Full => None,

@@ -183,7 +183,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Where the kernel tells of it.
+    /// Where the kernel reports it.
     fn at(&self) -> PathBuf {
         Path::new("/proc").join(self.process.pid.to_string())
     }
@@ -236,8 +236,8 @@ impl File {
     }
 }
 
-/// What tells supervisors of this agent from those of another one, which may work at the same path
-/// in another view of the machine's files.
+/// What distinguishes supervisors of this agent from those of another one, which may work at the
+/// same path in another view of the machine's files.
 #[derive(Debug)]
 struct SupervisorMarks {
     runs: PathBuf,
@@ -374,7 +374,8 @@ mod tests {
         assert!(!Arc::ptr_eq(&last, &machine(false).unwrap()));
     }
 
-    /// What the kernel would tell of a supervisor: its log, a directory that it has open, its mounts.
+    /// What the kernel would show of a supervisor: its log, a directory that it has open, its
+    /// mounts.
     fn fake_supervisor(at: &Path, log: &Path, open: &Path, mounts: &str) -> Option<File> {
         let _ = fs::remove_dir_all(at);
         fs::create_dir_all(at.join("fd")).unwrap();

@@ -57,7 +57,7 @@ pub struct RunnerTools {
     /// Who finds MIG slices; without it a slot that asks for one is refused.
     pub slices: Option<Slices>,
     /// Called in a thread of its own when every process of a slot with GPUs is gone and before
-    /// its end is told, which waits for it. It does not change the end.
+    /// its end is reported, which waits for it. It does not change the end.
     pub after_slot: Option<AfterSlot>,
     /// Asked in a thread of its own when a rank of a slot with GPUs failed, for up to a second,
     /// until it has an answer; the end waits for it.

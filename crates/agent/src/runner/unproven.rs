@@ -11,13 +11,13 @@ pub(super) struct UnprovenEnd {
     group: Option<Group>,
     end: SlotEnd,
     /// The server heard that its processes are gone.
-    told: bool,
+    reported: bool,
 }
 
 impl UnprovenEnd {
     pub(super) fn new(processes: Vec<ProcessId>, group: Option<Group>) -> UnprovenEnd {
         let end = SlotEnd::unproven(&describe_processes(&processes));
-        UnprovenEnd { processes, group, end, told: false }
+        UnprovenEnd { processes, group, end, reported: false }
     }
 
     /// What is left, in words.
@@ -37,7 +37,7 @@ impl UnprovenEnd {
 
     /// Whether a look finds nothing new any more.
     pub(super) fn settled(&self) -> bool {
-        self.told
+        self.reported
     }
 
     /// Looks whether its processes are gone, and says so once while `connected`.
@@ -46,9 +46,9 @@ impl UnprovenEnd {
             self.group.iter().for_each(Group::remove);
             self.end = SlotEnd::agent_anew();
         }
-        let tell = connected && self.gone() && !self.told;
-        self.told |= tell;
-        tell.then(|| self.end.clone())
+        let due = connected && self.gone() && !self.reported;
+        self.reported |= due;
+        due.then(|| self.end.clone())
     }
 
     fn alive(&self) -> bool {
@@ -114,13 +114,13 @@ mod tests {
         // The agent was killed before the one supervisor had its order, and together with the other.
         RunDir::of(&runs, key(8)).claim(dead).unwrap();
         let mut runner = Runner::open(config(tmp.path())).unwrap();
-        let (now, mut told) = (Instant::now(), Vec::new());
+        let (now, mut reported) = (Instant::now(), Vec::new());
         for second in 0..60 {
-            told.extend(runner.poll(now + Duration::from_secs(second), true));
+            reported.extend(runner.poll(now + Duration::from_secs(second), true));
         }
-        told.sort_by_key(|(key, _)| *key);
+        reported.sort_by_key(|(key, _)| *key);
         let gone = |job| (key(job), Observed::Ended(SlotEnd::agent_anew()));
-        assert_eq!(told, vec![gone(7), gone(8)]);
+        assert_eq!(reported, vec![gone(7), gone(8)]);
     }
 
     #[test]
@@ -145,8 +145,8 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(runner.poll(now + LOOK, false), vec![], "nobody is there to hear it");
         assert_eq!(stands(&runner), SlotEnd::agent_anew());
-        let told = vec![(key, Observed::Ended(SlotEnd::agent_anew()))];
-        assert_eq!(runner.poll(now + LOOK * 2, true), told);
+        let reported = vec![(key, Observed::Ended(SlotEnd::agent_anew()))];
+        assert_eq!(runner.poll(now + LOOK * 2, true), reported);
         assert_eq!(runner.poll(now + LOOK * 3, true), vec![]);
         assert_eq!(runner.due(), None);
         assert!(dir.0.exists());

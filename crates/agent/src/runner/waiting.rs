@@ -102,12 +102,12 @@ pub(super) fn ask_slice(
     else {
         return None;
     };
-    let (tell, told) = channel();
-    let (part, slices, early) = (part.clone(), slices.clone(), tell.clone());
+    let (sender, receiver) = channel();
+    let (part, slices, early) = (part.clone(), slices.clone(), sender.clone());
     if UNANSWERED.fetch_add(1, Ordering::Relaxed) >= MOST {
         UNANSWERED.fetch_sub(1, Ordering::Relaxed);
         let _ = early.send(Err("the GPU driver does not answer: it hangs".into()));
-        return Some(told);
+        return Some(receiver);
     }
     let work = move || {
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| slices(gpu, &part)));
@@ -115,14 +115,14 @@ pub(super) fn ask_slice(
         let found = done.unwrap_or_else(|panic| {
             Err(format!("looking for the slice broke off: {}", muster_supervise::words(&*panic)))
         });
-        let _ = tell.send(found);
+        let _ = sender.send(found);
         wake();
     };
     if let Err(e) = thread::Builder::new().name("slice".into()).spawn(work) {
         UNANSWERED.fetch_sub(1, Ordering::Relaxed);
         let _ = early.send(Err(format!("no thread to ask the GPU driver: {e}")));
     }
-    Some(told)
+    Some(receiver)
 }
 
 #[cfg(test)]

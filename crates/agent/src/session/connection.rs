@@ -159,7 +159,7 @@ impl Session {
 
     /// Hands over what is new, output before reports; says whether output waits for room.
     fn pump(&mut self, wire: &Wire, output_age: bool) -> bool {
-        // Ends are seen first, then their last output is shipped, then they are told.
+        // Ends are seen first, then their last output is shipped, then they are reported.
         let early = self.collect_messages(false);
         let room = wire.free_space();
         let mut left = room;
@@ -212,7 +212,7 @@ impl Session {
             let columns = !std::mem::replace(&mut b.columns_sent, true);
             match self.body.telemetry(now, columns) {
                 Some(t) => wire.send_message(FromAgent::Telemetry(Box::new(t))),
-                // Nothing was said, so the names of the columns are still to be told.
+                // Nothing was said, so the names of the columns are still to be reported.
                 None => b.columns_sent = !columns,
             }
         }
@@ -295,8 +295,8 @@ impl Session {
                 crate::fabric::serve(id, bind, &self.config.address, length, wire.message_sender());
             }
             FromServer::FabricDial { id, to, bind, streams, length, one_way } => {
-                let tell = wire.message_sender();
-                crate::fabric::dial(id, to, bind, streams, length, one_way, tell);
+                let send = wire.message_sender();
+                crate::fabric::dial(id, to, bind, streams, length, one_way, send);
             }
             FromServer::LogKept { kept } => kept.into_iter().for_each(|m| self.body.kept(m)),
             FromServer::Forget { keys } => keys.into_iter().for_each(|k| self.body.forget(k)),
@@ -313,8 +313,8 @@ impl Session {
                     return Err(End::Away(away));
                 }
                 if inventory {
-                    // What was seen of it comes first; the whole inventory is told by connecting
-                    // anew.
+                    // What was seen of it comes first; the whole inventory is reported by
+                    // connecting anew.
                     if let Some(output_age) = beats.as_ref().map(|b| b.output_age) {
                         self.pump(wire, output_age);
                     }

@@ -45,7 +45,7 @@ pub(super) fn chain(e: &dyn std::error::Error) -> String {
 }
 
 impl Session {
-    /// Connects after a pause; none when told to end meanwhile.
+    /// Connects after a pause; none when asked to end meanwhile.
     pub(super) async fn dial(
         &mut self,
         pause: Duration,

@@ -26,7 +26,7 @@ pub(super) struct LeaseRequestTime {
 
 impl LeaseRequestTime {
     pub(super) fn now() -> LeaseRequestTime {
-        // The earlier of the two moments that the caller cannot tell apart.
+        // The earlier of the two moments that the caller cannot distinguish.
         let boot = BootTime::now();
         LeaseRequestTime { at: Instant::now(), boot }
     }

@@ -1,4 +1,4 @@
-//! One node's conversation with the server: joins, says what it sees, does what it is told, and
+//! One node's conversation with the server: joins, says what it sees, does what it is asked to, and
 //! goes on by itself for as long as nobody answers.
 
 mod connection;
@@ -86,7 +86,7 @@ impl Session {
         })
     }
 
-    /// Runs until told to end, or until the server says that trying again makes no sense.
+    /// Runs until asked to end, or until the server says that trying again makes no sense.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> Result<(), AgentError> {
         let mut tries = 0u32;
         let mut away = self.body.away();
@@ -145,7 +145,7 @@ impl Session {
         longest / 2 + longest / 2 * spread.unwrap_or(0) / 1000
     }
 
-    /// Waits for `what` while everything else goes on; none when told to end.
+    /// Waits for `what` while everything else goes on; none when asked to end.
     async fn meanwhile<T>(
         &mut self,
         what: impl Future<Output = T>,
@@ -167,7 +167,7 @@ impl Session {
         }
     }
 
-    /// One look at everything; what there is to tell.
+    /// One look at everything; what there is to report.
     fn collect_messages(&mut self, connected: bool) -> Vec<muster_link::messages::FromAgent> {
         let now = Instant::now();
         self.looked = now;

@@ -19,7 +19,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Told apart from everything that starting a program can say by itself.
+/// Distinct from everything that starting a program can say by itself.
 const GROUP_REFUSED: i32 = libc::EXDEV;
 const NAMESPACE_REFUSED: i32 = libc::ENOTUNIQ;
 const WORKDIR_REFUSED: i32 = libc::EREMCHG;

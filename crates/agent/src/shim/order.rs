@@ -1,4 +1,4 @@
-//! What the agent tells the supervisor, through a pipe: it may hold secrets.
+//! What the agent passes to the supervisor, through a pipe: it may hold secrets.
 
 use crate::cgroup::Group;
 use crate::container::ContainerOrder;

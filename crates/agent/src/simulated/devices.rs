@@ -26,7 +26,7 @@ impl Devices for Simulated {
         self.node.boot()
     }
 
-    /// Never notified: all that it has to tell is due by its clock.
+    /// Never notified: all that it has to report is due by its clock.
     fn news(&self) -> Arc<Notify> {
         Arc::default()
     }
@@ -47,12 +47,13 @@ impl Devices for Simulated {
 
     fn qualify(&mut self, id: u64, level: Level, now: Instant) {
         if let Some(t) = self.test.as_mut().filter(|t| t.id == id) {
-            t.told = false;
+            t.reported = false;
             return;
         }
         self.tests += 1;
         let began = self.clock.at(now);
-        self.test = Some(Test { id, level, began, report: None, told: false, progress_told: None });
+        self.test =
+            Some(Test { id, level, began, report: None, reported: false, progress_reported: None });
     }
 
     fn qualify_over(&mut self, id: u64) {
@@ -148,7 +149,7 @@ impl Devices for Simulated {
             return;
         }
         for (key, w) in &mut self.work {
-            if !std::mem::replace(&mut w.running_told, true) && w.end.is_none() {
+            if !std::mem::replace(&mut w.running_reported, true) && w.end.is_none() {
                 out.push(FromAgent::Report { key: *key, observed: Observed::Running, ago: None });
             }
             let say = |report| FromAgent::Progress { key: *key, rank: w.rank, report };
@@ -159,15 +160,15 @@ impl Devices for Simulated {
             if w.speaks {
                 out.extend(progress_reports.into_iter().map(say));
             }
-            let due = w.step_told.is_none_or(|t| now.saturating_duration_since(t) >= w.pace);
+            let due = w.step_reported.is_none_or(|t| now.saturating_duration_since(t) >= w.pace);
             if (due || w.end.is_some())
                 && let Some(step) = w.step.take()
             {
-                w.step_told = Some(now);
+                w.step_reported = Some(now);
                 out.push(say(step));
             }
             if let Some(end) = &w.end
-                && !std::mem::replace(&mut w.end_told, true)
+                && !std::mem::replace(&mut w.end_reported, true)
             {
                 let observed = Observed::Ended(end.clone());
                 out.push(FromAgent::Report { key: *key, observed, ago: None });
@@ -175,17 +176,17 @@ impl Devices for Simulated {
         }
     }
 
-    /// The newest checkpoint of each attempt is told again, before its end.
+    /// The newest checkpoint of each attempt is reported again, before its end.
     fn rewind(&mut self) {
         if let Some(t) = &mut self.test {
-            t.told = false;
+            t.reported = false;
         }
         for w in self.work.values_mut() {
             if let Some(done) = w.done.take().filter(|_| w.speaks) {
                 if w.progress_reports.is_empty() {
                     w.progress_reports.push(done);
                 }
-                w.end_told = false;
+                w.end_reported = false;
             }
         }
     }
@@ -263,11 +264,11 @@ impl Devices for Simulated {
             OnPartition::StopAfter(most) => heard.checked_add(most.to_std()),
             OnPartition::Continue => None,
         });
-        let untold =
-            self.work.values().any(|w| !w.running_told || (w.end.is_some() && !w.end_told));
+        let unreported =
+            self.work.values().any(|w| !w.running_reported || (w.end.is_some() && !w.end_reported));
         let log = self.log.due().map(|t| self.clock.real(t));
         let reset = self.resets.iter().map(|(_, _, end)| self.clock.real(*end)).min();
-        let now = (untold || self.log.waits()).then(Instant::now);
+        let now = (unreported || self.log.waits()).then(Instant::now);
         let due = [next, now, self.test_due(), log, reset].into_iter().flatten();
         stops.chain(due).min()
     }

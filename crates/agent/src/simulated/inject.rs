@@ -1,4 +1,4 @@
-//! Faults that a simulated node is told to have, and acts that are done to it.
+//! Faults that a simulated node is asked to have, and acts that are done to it.
 
 use super::log::{Log, xid_line};
 use super::{Simulated, wall};

@@ -7,7 +7,7 @@ use muster_model::fault::ObservedFault;
 use muster_model::units::Time;
 use std::sync::{Arc, OnceLock};
 
-/// Faults that wait to be told.
+/// Faults that wait to be reported.
 const FAULTS_MAX: usize = 256;
 /// The driver that simulated nodes say they have.
 const DRIVER: u32 = 580;
@@ -57,12 +57,12 @@ impl Log {
         reader.line(at, line.as_bytes());
     }
 
-    /// What the reader has to tell now.
+    /// What the reader has to report now.
     pub(crate) fn take_reports(&mut self, at: Time) -> Vec<FaultReport> {
         self.reader.as_mut().map_or_else(Vec::new, |r| r.take(at))
     }
 
-    /// Keeps a fault until it is told. It is told by the wall's clock, as all faults are.
+    /// Keeps a fault until it is reported. It is reported by the wall's clock, as all faults are.
     pub(crate) fn keep(&mut self, fault: ObservedFault) {
         if self.faults.len() < FAULTS_MAX {
             self.faults.push(ObservedFault { at: wall(), ..fault });
@@ -77,7 +77,7 @@ impl Log {
         !self.faults.is_empty()
     }
 
-    /// When the reader has something to tell.
+    /// When the reader has something to report.
     pub(crate) fn due(&self) -> Option<Time> {
         self.reader.as_ref().and_then(|r| r.next_due())
     }

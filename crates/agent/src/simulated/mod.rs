@@ -65,22 +65,22 @@ struct SimulatedAttempt {
     gpus: u64,
     /// It speaks for the gang where all would say the same.
     speaks: bool,
-    /// Its steps are told this far apart: a gang of thousands says as much as a small one.
+    /// Its steps are reported this far apart: a gang of thousands says as much as a small one.
     pace: Duration,
-    /// What the slowest share of the gang needs, as the node was told.
+    /// What the slowest share of the gang needs, as the node knows it.
     gang: u32,
     /// What is known of why it may die.
     why: Option<String>,
     checkpoints: Option<String>,
     on_partition: OnPartition,
-    running_told: bool,
+    running_reported: bool,
     end: Option<SlotEnd>,
-    end_told: bool,
+    end_reported: bool,
     step: Option<ProgressReport>,
-    step_told: Option<Instant>,
-    /// Checkpoints to tell.
+    step_reported: Option<Instant>,
+    /// Checkpoints to report.
     progress_reports: Vec<ProgressReport>,
-    /// The newest checkpoint that was told; the next connection hears it again.
+    /// The newest checkpoint that was reported; the next connection hears it again.
     done: Option<ProgressReport>,
 }
 
@@ -96,11 +96,11 @@ impl SimulatedAttempt {
             why: None,
             checkpoints: None,
             on_partition: OnPartition::default(),
-            running_told: false,
+            running_reported: false,
             end: None,
-            end_told: false,
+            end_reported: false,
             step: None,
-            step_told: None,
+            step_reported: None,
             progress_reports: Vec::new(),
             done: None,
         }
@@ -134,12 +134,12 @@ struct Test {
     level: Level,
     began: Time,
     report: Option<Qualification>,
-    told: bool,
-    progress_told: Option<Instant>,
+    reported: bool,
+    progress_reported: Option<Instant>,
 }
 
 const PACE: Duration = Duration::from_secs(1);
-/// Steps told by one gang in a second, at most.
+/// Steps reported by one gang in a second, at most.
 const GANG_STEPS: u32 = 64;
 
 impl Simulated {
@@ -178,14 +178,14 @@ impl Simulated {
         if !connected {
             return;
         }
-        let due = t.progress_told.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
+        let due = t.progress_reported.is_none_or(|t| now.saturating_duration_since(t) >= PACE);
         match &t.report {
-            Some(report) if !std::mem::replace(&mut t.told, true) => {
+            Some(report) if !std::mem::replace(&mut t.reported, true) => {
                 let report = Box::new(report.clone());
                 out.push(FromAgent::Qualified { id: t.id, report });
             }
             None if due => {
-                t.progress_told = Some(now);
+                t.progress_reported = Some(now);
                 let s = self.node.test_step(t.level, passed);
                 // By the wall's clock, which is what people look at.
                 let eta = self.clock.real(at + s.left).saturating_duration_since(now);
@@ -205,10 +205,10 @@ impl Simulated {
     fn test_due(&self) -> Option<Instant> {
         let t = self.test.as_ref()?;
         if t.report.is_some() {
-            return (!t.told).then(Instant::now);
+            return (!t.reported).then(Instant::now);
         }
         let end = self.clock.real(t.began + self.node.test_length(t.level));
-        Some(t.progress_told.map_or_else(Instant::now, |told| told + PACE).min(end))
+        Some(t.progress_reported.map_or_else(Instant::now, |reported| reported + PACE).min(end))
     }
 
     fn take(&mut self, event: SimEvent) {
@@ -244,7 +244,7 @@ impl Simulated {
         }
     }
 
-    /// Takes over what the kernel's log tells, with whose it is.
+    /// Takes over what the kernel's log shows, with whose it is.
     fn read_kernel_log(&mut self, at: Time) {
         if self.log.due().is_none_or(|due| due > at) {
             return;
@@ -272,7 +272,7 @@ impl Simulated {
         hit.map(|(key, _, rank)| (key, rank))
     }
 
-    /// Tells the other nodes of this process how its shares do, and hears of theirs.
+    /// Reports to the other nodes of this process how its shares do, and hears of theirs.
     fn meet(&mut self, at: Time) {
         if self.gangs_seen == Some(self.gangs.version()) {
             return;
@@ -297,7 +297,7 @@ impl Simulated {
     }
 }
 
-/// A step as a rank tells it.
+/// A step as a rank reports it.
 fn report_step(step: u64, stages: &Stages) -> ProgressReport {
     #[expect(clippy::cast_precision_loss, reason = "reports are approximate")]
     let secs = |us: u64| us as f64 / 1e6;

@@ -32,7 +32,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_volume_leaves_nothing_on_the_node,
         a_volume_in_a_volume_leads_nowhere_else,
         a_read_only_volume_is_so_with_all_that_is_mounted_in_it,
-        checkpoints_that_cannot_be_written_are_told_at_the_start,
+        checkpoints_that_cannot_be_written_are_reported_at_the_start,
         a_link_that_changes_leads_nowhere,
         abstract_sockets_are_kept_to_the_slot,
         a_job_cannot_spoil_its_own_isolation,
@@ -403,8 +403,8 @@ pub(crate) fn a_volume_never_comes_through_proc() {
         d.volumes = vec![volume(&from, &at)];
         let reason = refusal(&mut b, &d);
         // A number that nothing is open under is not there at all, and a link may not be read.
-        let told = ["is the node's alone", "is the whole node", "does not exist", "may not go"];
-        assert!(told.iter().any(|t| reason.contains(t)), "{}: {reason}", from.display());
+        let reasons = ["is the node's alone", "is the whole node", "does not exist", "may not go"];
+        assert!(reasons.iter().any(|t| reason.contains(t)), "{}: {reason}", from.display());
     }
 }
 
@@ -520,7 +520,7 @@ grep -F '/at/be\\040low' /proc/self/mountinfo | cut -d ' ' -f 6",
     assert!(!out.contains("new"), "{out}");
 }
 
-pub(crate) fn checkpoints_that_cannot_be_written_are_told_at_the_start() {
+pub(crate) fn checkpoints_that_cannot_be_written_are_reported_at_the_start() {
     let Some(Site { data: _data, bench: mut b }) = site() else { return };
     let closed = tempfile::tempdir_in("/var/lib").unwrap();
     std::fs::set_permissions(closed.path(), PermissionsExt::from_mode(0o755)).unwrap();

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) fn all() -> Vec<crate::Test> {
     crate::tests![hooks:
         a_real_node_is_tested_and_says_so_until_it_is_heard,
-        a_fault_is_told_at_once_and_again_when_no_heartbeat_was_answered,
+        a_fault_is_reported_at_once_and_again_when_no_heartbeat_was_answered,
         figures_of_real_gpus_are_sent,
         an_act_on_a_real_node_is_done_once_and_outlives_the_agent,
     ]
@@ -177,7 +177,7 @@ pub(crate) fn a_real_node_is_tested_and_says_so_until_it_is_heard() {
         assert_eq!(hello.qualifying, None);
         conn.say(&FromServer::Qualify { id: 7, level: Level::Quick }).await;
         conn.until(|m| matches!(m, FromAgent::Qualifying { id: 7, .. }).then_some(())).await;
-        // The line is lost; the test goes on, and is told of.
+        // The line is lost; the test goes on, and is reported.
         drop(conn);
         let (mut conn, hello) = server.welcome(1).await;
         assert_eq!(hello.qualifying, Some(7));
@@ -219,7 +219,7 @@ fn codes(m: &FromAgent) -> Option<Vec<String>> {
     }
 }
 
-pub(crate) fn a_fault_is_told_at_once_and_again_when_no_heartbeat_was_answered() {
+pub(crate) fn a_fault_is_reported_at_once_and_again_when_no_heartbeat_was_answered() {
     block(async {
         let (server, _dir, machine, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;

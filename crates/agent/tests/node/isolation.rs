@@ -407,7 +407,7 @@ pub(crate) fn a_failure_is_explained_when_the_node_knows_more() {
         other => panic!("{other:?}"),
     }
     assert_eq!(asked.load(Ordering::SeqCst), 2);
-    // The same is told again, and nobody asked, after a restart.
+    // The same is reported again, and nobody asked, after a restart.
     let mut b = b.restarted();
     assert!(matches!(b.end(k), SlotEnd::Failed { exit } if exit.note.contains("XID 31")));
     d.run.script = Some("true".into());

@@ -17,7 +17,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
     crate::tests![ranks:
         every_rank_prints_and_the_end_comes_after_the_last_byte,
         a_failing_rank_takes_the_others_with_it,
-        a_signal_is_told_as_one,
+        a_signal_is_reported_as_one,
         a_program_that_does_not_exist_is_the_jobs_fault,
         a_missing_workdir_is_the_jobs_fault,
         a_script_runs_by_its_first_line,
@@ -25,11 +25,11 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_rank_that_ignores_sigterm_is_killed,
         a_restarted_agent_adopts_running_ranks,
         an_agent_on_a_copy_of_a_directory_leaves_the_ranks_of_the_other_alone,
-        an_end_while_the_agent_is_away_is_told_after_its_restart,
+        an_end_while_the_agent_is_away_is_reported_after_its_restart,
         what_ended_without_an_agent_ended_by_itself_and_then,
         a_stop_that_began_before_a_restart_is_still_a_stop,
         a_dead_supervisor_is_the_nodes_fault,
-        a_rank_that_failed_before_its_supervisor_died_is_told,
+        a_rank_that_failed_before_its_supervisor_died_is_reported,
         an_attempt_is_never_started_twice,
         volumes_are_bound_for_the_ranks_only,
         secrets_are_seen_by_the_ranks_and_never_on_disk,
@@ -44,7 +44,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         more_ranks_than_the_whole_budget_do_not_wait,
         a_stop_that_was_never_sent_is_sent_after_a_restart,
         the_rest_of_a_grace_survives_a_restart,
-        a_checkpoint_is_told_again_after_a_restart_and_on_every_connection,
+        a_checkpoint_is_reported_again_after_a_restart_and_on_every_connection,
         forgetting_removes_every_trace,
         odd_output_comes_through_unchanged,
         leftovers_die_with_their_rank,
@@ -82,7 +82,7 @@ pub(crate) fn a_failing_rank_takes_the_others_with_it() {
     }
 }
 
-pub(crate) fn a_signal_is_told_as_one() {
+pub(crate) fn a_signal_is_reported_as_one() {
     let mut b = Bench::new();
     let k = key();
     b.runner.start(k, &detail("kill -SEGV $$"), Instant::now());
@@ -198,7 +198,7 @@ pub(crate) fn an_agent_on_a_copy_of_a_directory_leaves_the_ranks_of_the_other_al
     assert_eq!(b.end(k), SlotEnd::Ok);
 }
 
-pub(crate) fn an_end_while_the_agent_is_away_is_told_after_its_restart() {
+pub(crate) fn an_end_while_the_agent_is_away_is_reported_after_its_restart() {
     let mut b = Bench::new();
     let k = key();
     // It waits for us, so that it is seen to run however late we look.
@@ -222,7 +222,7 @@ pub(crate) fn an_end_while_the_agent_is_away_is_told_after_its_restart() {
     }
     assert_eq!(b.out(k), "bye\n");
     assert!(!alive(rank));
-    // And a second restart tells the same again.
+    // And a second restart reports the same again.
     let mut b = b.restarted();
     assert!(matches!(b.end(k), SlotEnd::Failed { .. }));
 }
@@ -256,7 +256,7 @@ pub(crate) fn a_dead_supervisor_is_the_nodes_fault() {
     b.until("the death of the rank and its child", |_| with_word(&word).is_empty());
 }
 
-pub(crate) fn a_rank_that_failed_before_its_supervisor_died_is_told() {
+pub(crate) fn a_rank_that_failed_before_its_supervisor_died_is_reported() {
     let mut b = Bench::new();
     let k = key();
     // The other one stays, so that the supervisor does too.
@@ -444,7 +444,7 @@ pub(crate) fn without_a_server_an_attempt_stops_itself() {
     assert_eq!(b.end(stays), SlotEnd::Stopped);
 }
 
-/// Its supervisor blocks the signal that tells of children, for itself.
+/// Its supervisor blocks the signal about children, for itself.
 pub(crate) fn a_rank_with_a_lease_hears_of_its_children() {
     let mut b = Bench::new();
     let k = key();
@@ -580,35 +580,35 @@ pub(crate) fn the_rest_of_a_grace_survives_a_restart() {
     assert_eq!(b.end(k), SlotEnd::Stopped);
 }
 
-pub(crate) fn a_checkpoint_is_told_again_after_a_restart_and_on_every_connection() {
+pub(crate) fn a_checkpoint_is_reported_again_after_a_restart_and_on_every_connection() {
     let mut b = Bench::new();
     let k = key();
     let go = b.files.path().join("go");
     let script = r#"echo '{"checkpoint":{"state":"done","step":4}}' >> $MUSTER_REPORT
 until [ -e go ]; do sleep 0.02; done"#;
-    let told = |b: &Bench| {
+    let reported = |b: &Bench| {
         let done =
             |v: &&ProgressReport| matches!(v, ProgressReport::Checkpoint { step: Some(4), .. });
         b.progress_reports.iter().filter(done).count()
     };
     b.runner.start(k, &b.detail(script), Instant::now());
-    b.until("the checkpoint", |b| told(b) == 1);
+    b.until("the checkpoint", |b| reported(b) == 1);
     b.runner.rewind();
-    b.until("the checkpoint again", |b| told(b) == 2);
+    b.until("the checkpoint again", |b| reported(b) == 2);
     b.runner.save();
     let mut b = b.restarted();
-    b.until("the checkpoint of an earlier agent", |b| told(b) == 1);
+    b.until("the checkpoint of an earlier agent", |b| reported(b) == 1);
     std::fs::write(go, "").unwrap();
     assert_eq!(b.end(k), SlotEnd::Ok);
     // An end that the server may not have, and the checkpoint that belongs before it.
     b.runner.rewind();
     assert_eq!(b.runner.observed(), vec![(k, Observed::Running)]);
     b.turn();
-    assert_eq!(told(&b), 2);
+    assert_eq!(reported(&b), 2);
     assert!(matches!(b.runner.observed()[..], [(_, Observed::Ended(SlotEnd::Ok))]));
     // A third agent, to which nobody said that the attempt may be forgotten.
     let mut b = b.restarted();
-    b.until("the checkpoint of an ended attempt", |b| told(b) == 1);
+    b.until("the checkpoint of an ended attempt", |b| reported(b) == 1);
 }
 
 pub(crate) fn forgetting_removes_every_trace() {

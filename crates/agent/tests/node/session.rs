@@ -35,8 +35,8 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_refusal_for_good_ends_the_agent_with_its_reason,
         a_second_agent_on_one_directory_is_refused,
         a_node_without_identity_and_token_says_what_to_do,
-        what_is_not_named_is_stopped_and_what_is_unknown_is_told,
-        an_end_that_was_not_taken_in_is_told_again_when_the_server_decides_anew,
+        what_is_not_named_is_stopped_and_what_is_unknown_is_reported,
+        an_end_that_was_not_taken_in_is_reported_again_when_the_server_decides_anew,
         a_node_that_was_reconciled_keeps_to_the_new_end_of_the_log,
         a_certificate_is_renewed_before_it_ends,
         simulated_work_runs_on_the_nodes_clock,
@@ -137,7 +137,7 @@ pub(crate) fn a_node_joins_runs_and_ships_output_before_the_end() {
         }
         let text = conn.text();
         assert!(text.ends_with("line 499\n"), "every byte came before the end");
-        // The order stays; the attempt is told again and not run again.
+        // The order stays; the attempt is reported again and not run again.
         conn.desire(3, vec![run(k, &d)]).await;
         conn.end(k).await;
         let offset = text.len() as u64;
@@ -156,7 +156,7 @@ pub(crate) fn a_restarted_agent_reports_what_still_runs() {
     block(async {
         let (server, dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
-        // Ranks have a /tmp of their own; they see what they are told to work in.
+        // Ranks have a /tmp of their own; they see what they are asked to work in.
         let files = crate::support::open_dir();
         let (k, go) = (key(), files.path().join("go"));
         let script = format!("echo a; until [ -e {} ]; do sleep 0.02; done; echo b", go.display());
@@ -245,7 +245,7 @@ pub(crate) fn a_silent_server_makes_an_attempt_stop_itself() {
                 break;
             }
         }
-        // The same without any connection, told when it is back.
+        // The same without any connection, reported when it is back.
         drop(conn);
         let (mut conn, _) = server.welcome(1).await;
         let again = key();
@@ -312,7 +312,7 @@ pub(crate) fn a_node_without_identity_and_token_says_what_to_do() {
     });
 }
 
-pub(crate) fn what_is_not_named_is_stopped_and_what_is_unknown_is_told() {
+pub(crate) fn what_is_not_named_is_stopped_and_what_is_unknown_is_reported() {
     block(async {
         let (server, _dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
@@ -341,7 +341,7 @@ pub(crate) fn what_is_not_named_is_stopped_and_what_is_unknown_is_told() {
     });
 }
 
-pub(crate) fn an_end_that_was_not_taken_in_is_told_again_when_the_server_decides_anew() {
+pub(crate) fn an_end_that_was_not_taken_in_is_reported_again_when_the_server_decides_anew() {
     block(async {
         let (server, _dir, agent) = joined().await;
         let (mut conn, _) = server.welcome(1).await;
@@ -468,13 +468,13 @@ pub(crate) fn simulated_work_runs_on_the_nodes_clock() {
         conn.desire(1, vec![run(k, &d)]).await;
         // It takes little more than a second: on a busy machine all of this may come at once.
         let (mut spoke, mut columns) = (false, None);
-        let told = |m: &FromAgent| match m {
+        let reported = |m: &FromAgent| match m {
             FromAgent::Telemetry(t) => Some((t.gpus.len(), t.gpus[0].len())),
             _ => None,
         };
         let end = conn.until(|m| {
             spoke |= matches!(m, FromAgent::Progress { rank: 0, .. });
-            columns = columns.or(told(m));
+            columns = columns.or(reported(m));
             match m {
                 FromAgent::Report { key, observed: Observed::Ended(end), .. } if *key == k => {
                     Some(end.clone())
@@ -483,9 +483,9 @@ pub(crate) fn simulated_work_runs_on_the_nodes_clock() {
             }
         });
         assert_eq!(end.await, SlotEnd::Ok);
-        assert!(spoke, "its steps were told before its end");
+        assert!(spoke, "its steps were reported before its end");
         if columns.is_none() {
-            columns = Some(conn.until(told).await);
+            columns = Some(conn.until(reported).await);
         }
         assert_eq!(columns, Some((8, muster_simnode::COLUMNS.len())));
         // A command on a simulated node really runs.

@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 
 pub(crate) fn all() -> Vec<crate::Test> {
     crate::tests![unhealthy:
-        a_gpu_that_falls_off_the_bus_is_told_first_and_then_its_work_dies,
+        a_gpu_that_falls_off_the_bus_is_reported_first_and_then_its_work_dies,
         a_line_of_the_kernels_log_is_judged_as_on_a_real_node,
         a_gang_steps_together_and_its_slow_share_shows,
         an_agent_that_hangs_still_has_a_heartbeat,
-        a_reset_is_done_once_and_told_until_it_is_over,
+        a_reset_is_done_once_and_reported_until_it_is_over,
         a_restart_brings_a_lost_gpu_back,
         a_node_is_as_it_was_when_its_process_is_started_again,
         the_next_attempt_goes_on_from_the_checkpoint,
@@ -60,7 +60,7 @@ async fn one(server: &Server) -> (Conn, Hello) {
     server.welcome(1).await
 }
 
-pub(crate) fn a_gpu_that_falls_off_the_bus_is_told_first_and_then_its_work_dies() {
+pub(crate) fn a_gpu_that_falls_off_the_bus_is_reported_first_and_then_its_work_dies() {
     block(async {
         let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
         // A slow clock: its work dies two seconds later, and it connects anew before that.
@@ -159,11 +159,11 @@ pub(crate) fn an_agent_that_hangs_still_has_a_heartbeat() {
         let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
         let agent = fleet(&server, dir.path(), 1, 1.0, false);
         let (mut conn, _) = one(&server).await;
-        let told = |m: &FromAgent| match m {
+        let reported = |m: &FromAgent| match m {
             FromAgent::Telemetry(t) => Some(t.clone()),
             _ => None,
         };
-        let row = conn.until(told).await;
+        let row = conn.until(reported).await;
         assert_eq!(row.host["port.mlx5_0.up"].to_bits(), 1.0_f64.to_bits());
         assert!(row.host.contains_key("fs./data.read_ms") && row.host.contains_key("dstate"));
         inject(&mut conn, Fault::AgentHang { length: Span::hours(1) }).await;
@@ -175,7 +175,7 @@ pub(crate) fn an_agent_that_hangs_still_has_a_heartbeat() {
         })
         .await;
         inject(&mut conn, Fault::Repair).await;
-        conn.until(told).await;
+        conn.until(reported).await;
         agent.stop().await;
     });
 }
@@ -194,7 +194,7 @@ fn flag(row: &FromAgent, gpu: usize, name: &str) -> Option<bool> {
     t.gpus[gpu][column].map(|v| v > 0.5)
 }
 
-pub(crate) fn a_reset_is_done_once_and_told_until_it_is_over() {
+pub(crate) fn a_reset_is_done_once_and_reported_until_it_is_over() {
     block(async {
         let (server, dir) = (Server::start().await, tempfile::tempdir().unwrap());
         let agent = fleet(&server, dir.path(), 1, 100.0, false);
@@ -216,7 +216,7 @@ pub(crate) fn a_reset_is_done_once_and_told_until_it_is_over() {
         conn.say(&FromServer::Act { id: 2, act: act.clone() }).await;
         assert!(acted(&mut conn, 2).await.0);
         conn.until(|m| flag(m, 2, "remap_pending").filter(|on| !*on).map(drop)).await;
-        // It is told on the next connection, and not done again.
+        // It is reported on the next connection, and not done again.
         inject(&mut conn, Fault::Remap { gpu: 2, pending: true, failed: false }).await;
         drop(conn);
         let (mut conn, _) = server.welcome(1).await;

@@ -134,7 +134,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn automation_is_told_with_what_it_may_still_do() {
+    fn automation_is_reported_with_what_it_may_still_do() {
         let text = text(&automation(), Time(120_000), false);
         for part in [
             "Out now:      1 of 16 nodes, at most 3",

@@ -34,7 +34,8 @@ impl Refusals {
         self.first.get_or_insert(fail);
     }
 
-    /// Prints how things are that were done, as one document. People were told of each when it was done.
+    /// Prints how things are that were done, as one document. People were notified of each when it
+    /// was done.
     pub(crate) fn show<T: Serialize>(&self, ctx: &Ctx, done: Vec<T>) -> Result<(), Fail> {
         match self.document(done).filter(|_| !ctx.is_table()) {
             Some(document) => ctx.show(&document, |_| String::new()),

@@ -43,8 +43,8 @@ enum DescribeTarget {
 
 /// Of a longer log only the end is searched for one job's records.
 const SEARCHED: usize = 20_000;
-/// Records of one job that are told.
-const TOLD: usize = 200;
+/// Records of one job that are reported.
+const REPORTED: usize = 200;
 
 impl Describe {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
@@ -84,7 +84,7 @@ impl Describe {
     }
 }
 
-/// What is told of a job beside the job itself; without it the rest is still worth showing.
+/// What is reported of a job beside the job itself; without it the rest is still worth showing.
 #[derive(Debug, Default)]
 struct JobContext {
     /// Its newest records.
@@ -154,10 +154,10 @@ async fn records(client: &Client) -> Result<Vec<Event>, ClientError> {
 fn newest(all: Vec<Event>, job: u64) -> (Vec<Event>, Option<Timestamp>) {
     let since = all.first().map(|e| e.at);
     let mut own: Vec<Event> = all.into_iter().filter(|e| e.job() == Some(job)).collect();
-    if own.len() <= TOLD {
+    if own.len() <= REPORTED {
         return (own, since);
     }
-    own.drain(..own.len() - TOLD);
+    own.drain(..own.len() - REPORTED);
     let since = own.first().map(|e| e.at);
     (own, since)
 }
@@ -201,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_records_of_a_job_are_told_and_from_when_on_they_are_all() {
+    fn the_newest_records_of_a_job_are_reported_and_from_when_on_they_are_all() {
         assert_eq!(newest(Vec::new(), 7), (Vec::new(), None), "nothing was read");
         let few = vec![of_job(8, 1), of_job(7, 2)];
         let (own, since) = newest(few, 7);
         assert_eq!((own.len(), since), (1, Some(Timestamp(Time(1)))));
-        let many = (0..=TOLD as i64).map(|at| of_job(7, at)).collect();
+        let many = (0..=REPORTED as i64).map(|at| of_job(7, at)).collect();
         let (own, since) = newest(many, 7);
-        assert_eq!((own.len(), since), (TOLD, Some(Timestamp(Time(1)))));
+        assert_eq!((own.len(), since), (REPORTED, Some(Timestamp(Time(1)))));
     }
 }

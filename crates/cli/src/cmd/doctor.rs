@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn skew_is_told_only_beyond_what_the_question_took() {
+    fn skew_is_reported_only_beyond_what_the_question_took() {
         assert_eq!(clock(Time(0), Time(10), Time(5)).state, State::Ok);
         assert_eq!(clock(Time(0), Time(4000), Time(3500)).state, State::Ok, "a slow answer");
         assert_eq!(clock(Time(0), Time(10), Time(5000)).state, State::Warn);

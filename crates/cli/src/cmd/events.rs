@@ -292,7 +292,7 @@ pub(crate) fn about(e: &Event) -> String {
 }
 
 /// What an event of health is about: a finding, an incident, a breaker, a remediation or an act. Its
-/// number is told when nothing else was.
+/// number is reported when nothing else was.
 fn health(data: &serde_json::Value, alone: bool) -> Vec<String> {
     let text = |pointer: &str| data.pointer(pointer).and_then(|v| v.as_str()).map(str::to_owned);
     let mut words = Vec::new();

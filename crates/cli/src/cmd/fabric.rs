@@ -132,11 +132,11 @@ impl Test {
             }
             return ctx.show(&test, |_| String::new()).map(|()| 0);
         }
-        let mut told = 0;
+        let mut printed = 0;
         while matches!(test.state, FabricState::Waiting | FabricState::Running) {
-            if ctx.is_table() && test.rounds > told {
-                told = test.rounds;
-                output::note(&format!("test {}: round {told}", test.id));
+            if ctx.is_table() && test.rounds > printed {
+                printed = test.rounds;
+                output::note(&format!("test {}: round {printed}", test.id));
             }
             tokio::time::sleep(LOOK).await;
             test = client.fabric(&test.id).await?;
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_is_told_with_who_is_slow_and_why() {
+    fn a_test_is_reported_with_who_is_slow_and_why() {
         let text = render(&test());
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("MBIT/S") && lines[0].contains("BASELINE"), "{text}");

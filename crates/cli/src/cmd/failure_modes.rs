@@ -144,7 +144,7 @@ const NOT_YET: &[(&str, &str)] = &[
 /// The steps, with who decides by default.
 pub(super) fn steps(actions: &[Action]) -> String {
     let by_default = Remediations::default();
-    let told = |a: &Action| {
+    let described = |a: &Action| {
         let who = match by_default.mode(*a) {
             Mode::DetectOnly => "no action",
             Mode::Approve => "on approval",
@@ -152,7 +152,7 @@ pub(super) fn steps(actions: &[Action]) -> String {
         };
         format!("{} ({who})", a.words())
     };
-    actions.iter().map(told).collect::<Vec<_>>().join(", then ")
+    actions.iter().map(described).collect::<Vec<_>>().join(", then ")
 }
 
 /// The runbook that serves it.

@@ -166,7 +166,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn faults_are_told_with_whom_they_hit_and_what_to_do() {
+    fn faults_are_reported_with_whom_they_hit_and_what_to_do() {
         let text = table(&[fault("xid-79")], Time(120_000), true).render_for(None, false);
         for part in ["1m ago", "hgx-01", "xid-79", "bus", "42.1", "reboot the node"] {
             assert!(text.contains(part), "{part:?} in\n{text}");

@@ -153,7 +153,7 @@ pub(crate) fn severity(s: Severity) -> Cell {
 
 /// The findings as a table; without what they are about where that is known.
 pub(crate) fn table(findings: &[Finding], now: Time, about: bool) -> Table {
-    // A closed one among others is told as such; a list of open ones needs no column for it.
+    // A closed one among others is reported as such; a list of open ones needs no column for it.
     let closed = findings.iter().any(|f| !f.is_open());
     let mut head = vec!["ID", "OPENED", "SEVERITY", "KIND"];
     if closed {
@@ -278,7 +278,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_finding_is_told_with_its_evidence_and_what_to_do() {
+    fn one_finding_is_reported_with_its_evidence_and_what_to_do() {
         let text = text(&finding(12), None, Time(120_000), false);
         for part in [
             "Finding:      12 (gpu-off-bus)",
@@ -308,7 +308,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn how_its_remediation_ended_is_told() {
+    fn how_its_remediation_ended_is_reported() {
         let mut chosen = muster_api::samples::remediation(31);
         chosen.state = "denied".into();
         let text = text(&finding(12), Some(&chosen), Time(120_000), false);

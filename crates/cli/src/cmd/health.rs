@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_that_is_well_is_told_in_four_lines() {
+    fn a_site_that_is_well_is_reported_in_four_lines() {
         assert_eq!(
             text(&summary(), Time(0), false),
             "Site:         healthy\n\
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_is_not_told_that_the_site_is_well() {
+    fn a_tenant_is_not_informed_that_the_site_is_well() {
         let mut s = summary();
         s.automation = None;
         let first = |s: &HealthSummary| text(s, Time(0), false).lines().next().unwrap().to_owned();

@@ -233,7 +233,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_incident_is_told_with_what_was_changed_before() {
+    fn an_incident_is_reported_with_what_was_changed_before() {
         let mut i = incident();
         i.findings = vec![muster_api::samples::finding(12)];
         i.changes = vec![Change {

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_with_its_role() {
+    fn a_node_is_reported_with_its_role() {
         let mut node = super::super::nodes::tests::node("n1");
         assert_eq!(describe_node(&node, false), "node n1 is ready\n");
         assert_eq!(describe_node(&node, true), "node n1 is ready already\n");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_with_the_findings_that_were_closed() {
+    fn a_node_is_reported_with_the_findings_that_were_closed() {
         let mut node = super::super::nodes::tests::node("n1");
         assert_eq!(untested(&node), None);
         let first = muster_api::samples::finding(1);

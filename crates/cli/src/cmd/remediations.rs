@@ -409,7 +409,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_one_job_did_is_one_line_however_many_gpus_told_of_it() {
+    fn what_one_job_did_is_one_line_however_many_gpus_reported_it() {
         let watch = |id: u64| Remediation {
             id: id.to_string(),
             kind: "app-fault".into(),
@@ -457,7 +457,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_remediation_is_told_with_its_steps_and_its_act() {
+    fn one_remediation_is_reported_with_its_steps_and_its_act() {
         let mut r = remediation(31);
         r.act = Some(Act {
             id: "40".into(),

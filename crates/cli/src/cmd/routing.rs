@@ -1,4 +1,4 @@
-//! `muster routing`: who is told of which alerts, and what waits for them.
+//! `muster routing`: who is notified of which alerts, and what waits for them.
 
 use clap::{Args, Subcommand};
 use muster_api::ReceiverList;

@@ -254,7 +254,7 @@ impl RunbookCmd {
             Verb::Apply { file } => {
                 let text = output::read_text(&file)?;
                 let origin = file.display().to_string();
-                // What is wrong is told with the file and the line, before anything is sent.
+                // What is wrong is reported with the file and the line, before anything is sent.
                 let book = muster_runbook::parse(&origin, &text)
                     .map_err(|e| Fail::usage(&e).hint(e.hint.clone()))?;
                 let book = client.set_runbook(&book.name, &text).await?;

@@ -1,4 +1,4 @@
-//! `muster silence`: times in which some alerts are not told.
+//! `muster silence`: times in which some alerts are not sent.
 
 use super::bulk::Refusals;
 use super::reservation::start;

@@ -305,9 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_was_used_is_not_told_as_whole() {
-        let told = [1.0, 0.9999, 0.29, 0.0].map(|l| format!("{:.0}", percent_left(l)));
-        assert_eq!(told, ["100", "99", "29", "0"]);
+    fn a_budget_that_was_used_is_not_reported_as_whole() {
+        let reported = [1.0, 0.9999, 0.29, 0.0].map(|l| format!("{:.0}", percent_left(l)));
+        assert_eq!(reported, ["100", "99", "29", "0"]);
     }
 
     #[test]

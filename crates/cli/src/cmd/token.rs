@@ -245,17 +245,17 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_the_own_or_the_last_admins_token_is_told() {
+    fn who_ends_the_own_or_the_last_admins_token_is_informed() {
         let admin = |id| Token { join: false, role: Some(Role::Admin), ..token(id, "boss", None) };
         let known = [admin("a1"), admin("b2"), token("c3", "racks", None)];
-        let told = |ended: &[usize], own| {
+        let reported = |ended: &[usize], own| {
             let ended: Vec<&Token> = ended.iter().map(|i| &known[*i]).collect();
             warnings(&known, &ended, own).join("\n")
         };
-        assert_eq!(told(&[0, 2], Some("b2")), "");
-        let own = told(&[0], Some("a1"));
+        assert_eq!(reported(&[0, 2], Some("b2")), "");
+        let own = reported(&[0], Some("a1"));
         assert!(own.contains("token of this command") && !own.contains("is left"), "{own}");
-        let last = told(&[0, 1], None);
+        let last = reported(&[0, 1], None);
         assert!(last.contains("remove admin.token") && !last.contains("this command"), "{last}");
     }
 

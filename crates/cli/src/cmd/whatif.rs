@@ -164,7 +164,7 @@ impl SimulatorArgs {
         Ok(0)
     }
 
-    /// One short life tells what the others will take; says what is chosen, and why it is less than
+    /// One short life shows what the others will take; says what is chosen, and why it is less than
     /// was asked for.
     fn fit(
         &self,
@@ -251,7 +251,7 @@ fn record(e: muster_api::Event) -> Result<Record, Fail> {
         .hint("use a token that is not bound to a project, or a log with --from LOG"));
     }
     let mut data = e.data;
-    // Hashes of tokens are not told; nothing of what follows rests on them.
+    // Hashes of tokens are not reported; nothing of what follows rests on them.
     if e.kind == "token_created"
         && let Some(fields) = data.as_object_mut()
     {

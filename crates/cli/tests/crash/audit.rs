@@ -161,7 +161,7 @@ pub(crate) fn outcomes(
         if a.kind == Kind::Fail && state == "failed" && job["exit_code"] != 3 {
             problems.push(format!("{name} ended with exit code {}, not 3", job["exit_code"]));
         }
-        // What a job said while no server heard it is told again, before its end is.
+        // What a job said while no server heard it is reported again, before its end is.
         let step = job["checkpoint"]["step"].as_u64();
         let wrong = match (a.kind == Kind::Report, state) {
             (true, "succeeded") => step != Some(STEPS),

@@ -150,7 +150,7 @@ impl JobAudit {
             "job_submitted" => self.submitted(seq, data),
             "job_placed" => self.placed(seq, key, &data["placement"]["slots"]),
             "slot_started" | "attempt_started" => self.goes_on(seq, key),
-            // What is on a lost node can be given to nobody; the ranks' own lines tell the rest.
+            // What is on a lost node can be given to nobody; the ranks' own lines show the rest.
             "slot_ended" | "slot_lost" => self.release(key, data["node"].as_str()),
             "attempt_ended" => self.attempt_ended(seq, key),
             "job_requeued" => self.open(seq, job, "queued again"),

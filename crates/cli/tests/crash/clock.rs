@@ -13,7 +13,7 @@ pub(crate) const DAY: i64 = 24 * HOUR;
 
 /// Names a library that was built before, for a machine without a C compiler.
 const READY: &str = "MUSTER_CRASH_CLOCK";
-/// Tells the library where the seconds are.
+/// Shows the library where the seconds are.
 const FILE: &str = "CRASH_CLOCK_FILE";
 
 /// System calls in place of the C library's own functions: those would be found only by way of
@@ -82,7 +82,8 @@ pub(crate) struct WallClock {
 }
 
 impl WallClock {
-    /// Builds the library in this directory. None where no C compiler is: that is told as a skip.
+    /// Builds the library in this directory. None where no C compiler is: that is reported as a
+    /// skip.
     pub(crate) fn new(dir: &Path) -> Option<WallClock> {
         let library = match std::env::var_os(READY) {
             Some(ready) => PathBuf::from(ready),

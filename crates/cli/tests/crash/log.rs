@@ -13,13 +13,13 @@ const LOOKS: usize = 1500;
 /// Records that may come between the last page of events and the server's end.
 const LATE: usize = 100;
 
-/// The whole log is dense, adds up after every record, is what the API tells, and equals the
+/// The whole log is dense, adds up after every record, is what the API shows, and equals the
 /// newest snapshot with what came after it. Blocks: the store does.
-pub(crate) fn check(store: &StoreUrl, told: &[Value]) -> Result<usize, String> {
+pub(crate) fn check(store: &StoreUrl, reported: &[Value]) -> Result<usize, String> {
     let mut store =
         muster_store::open(store).map_err(|e| format!("the store does not open: {e}"))?;
     let records = read(&mut *store)?;
-    let mut problems = compare(&records, told)?;
+    let mut problems = compare(&records, reported)?;
     let snapshot = store.latest_snapshot().map_err(|e| format!("the snapshot: {e}"))?;
     let (state, resumed) = fold(&records, snapshot.as_ref(), &mut problems)?;
     let (second, _) = fold(&records, None, &mut Vec::new())?;
@@ -57,22 +57,24 @@ fn read(store: &mut dyn Store) -> Result<Vec<Record>, String> {
     }
 }
 
-/// What the API tells of the log is the log.
-fn compare(records: &[Record], told: &[Value]) -> Result<Vec<String>, String> {
+/// What the API shows of the log is the log.
+fn compare(records: &[Record], reported: &[Value]) -> Result<Vec<String>, String> {
     let mut problems = Vec::new();
-    for (record, event) in records.iter().zip(told) {
+    for (record, event) in records.iter().zip(reported) {
         let shown = serde_json::to_value(muster_api::Event::of(record))
             .map_err(|e| format!("record {} cannot be shown: {e}", record.seq))?;
         for field in ["seq", "at", "kind", "origin", "project", "actor", "data"] {
             if shown[field] != event[field] {
-                let (is, told) = (&shown[field], &event[field]);
-                problems
-                    .push(format!("{field} of record {}: {is}, the API told {told}", record.seq));
+                let (is, reported) = (&shown[field], &event[field]);
+                problems.push(format!(
+                    "{field} of record {}: {is}, the API showed {reported}",
+                    record.seq
+                ));
             }
         }
     }
-    if told.len() > records.len() || told.len() + LATE < records.len() {
-        problems.push(format!("the API told {} events of {}", told.len(), records.len()));
+    if reported.len() > records.len() || reported.len() + LATE < records.len() {
+        problems.push(format!("the API showed {} events of {}", reported.len(), records.len()));
     }
     Ok(problems)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The variable that tells ranks where to write.
+/// The variable that says where ranks write.
 pub(crate) const FILE: &str = "CRASH_FILE";
 
 /// What every rank's script begins with. One short `printf` to a file opened for appending is

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Where a server may be told to die, and how many passes it may take until then.
+/// Where a server may be asked to die, and how many passes it may take until then.
 const FAILPOINTS: [(&str, u64); 9] = [
     ("store.append.before_commit", 25),
     ("store.append.after_commit", 25),
@@ -102,10 +102,10 @@ pub(crate) fn run(kind: &str, store: Option<StoreUrl>) {
         .enable_all()
         .build()
         .expect("a runtime");
-    let told = runtime.block_on(test.live());
-    let result = told.and_then(|told| {
+    let reported = runtime.block_on(test.live());
+    let result = reported.and_then(|reported| {
         test.doing = "the reading of the log at rest".into();
-        let records = log::check(&test.site.store, &told)?;
+        let records = log::check(&test.site.store, &reported)?;
         test.doing = "the audit of the log at rest".into();
         let (head, rows) = match &test.site.store {
             StoreUrl::Sqlite(path) => auditor::read_sqlite(path)?,
@@ -148,7 +148,7 @@ pub(super) struct Test {
 }
 
 impl Test {
-    /// Everything that needs the processes; what the API tells of the log at the end.
+    /// Everything that needs the processes; what the API shows of the log at the end.
     async fn live(&mut self) -> Result<Vec<serde_json::Value>, String> {
         self.site.start_server(None);
         self.up().await?;
@@ -202,7 +202,7 @@ impl Test {
         let jobs = audit::settled(&api, &self.board).await?;
         audit::none_of(&audit::outcomes(&self.board.acked(), &jobs, false))?;
         audit::witnesses(&file, &self.board.acked(), &jobs)?;
-        let told = api.all("/v1/events", "after").await?;
+        let reported = api.all("/v1/events", "after").await?;
         let hosts = self.site.hosts.iter_mut();
         for process in hosts.chain([&mut self.site.server]) {
             if let Some(mut p) = process.take()
@@ -211,7 +211,7 @@ impl Test {
                 return Err(format!("process {} does not end when it is asked to", p.pid()));
             }
         }
-        Ok(told)
+        Ok(reported)
     }
 
     pub(super) async fn up(&mut self) -> Result<(), String> {

@@ -32,7 +32,7 @@ fn must(words: &[&str]) {
     assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// Whether this machine cannot do it; told loudly.
+/// Whether this machine cannot do it; reported loudly.
 pub(crate) fn skip() -> bool {
     let there = muster_testkit::program("ip", "iproute2")
         && muster_testkit::program("tc", "iproute2")
@@ -242,7 +242,7 @@ impl Net {
     }
 
     /// `muster fabric test`: its exit code and what came of it. It is asked again where it says
-    /// itself that this machine did too much else to tell.
+    /// itself that this machine did too much else to know.
     #[track_caller]
     pub(crate) fn test(&self, args: &[&str]) -> (i32, Value) {
         let busy = |n: &Value| n["why"].to_string().contains("too busy to measure");

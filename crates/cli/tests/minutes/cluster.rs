@@ -41,7 +41,7 @@ pub(crate) struct Cluster {
     _held: [UdpSocket; 2],
     listen: SocketAddr,
     link: SocketAddr,
-    /// What is started: `up` or `server`, and what it is told.
+    /// What is started: `up` or `server`, and with what.
     verb: Vec<String>,
     /// The program and its arguments that start it; by itself when empty.
     through: &'static [&'static str],

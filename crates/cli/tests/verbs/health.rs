@@ -90,8 +90,8 @@ fn runbooks(c: &Cluster, node: &str) {
     assert_eq!(items(&c.json(&["runbook", "runs", "--all"])).len(), 2);
 }
 
-/// A server that dies does not end whoever follows, and nothing is told twice or not at all.
-fn follows(c: &mut Cluster, told: &mut Running) {
+/// A server that dies does not end whoever follows, and nothing is reported twice or not at all.
+fn follows(c: &mut Cluster, shown: &mut Running) {
     let plain = follow(c, "plain", &["--after", "1"]);
     until("both hear the server", || {
         ["followed", "plain"].iter().all(|f| !lines(&c.path(f)).is_empty())
@@ -100,25 +100,25 @@ fn follows(c: &mut Cluster, told: &mut Running) {
     c.restart();
     c.muster(&["project", "create", "made-at-last"]).code(0);
     for file in ["followed", "plain"] {
-        until("what came after the restart is told", || {
+        until("what came after the restart is reported", || {
             lines(&c.path(file)).iter().any(|l| l.contains("made-at-last"))
         });
     }
     drop(plain);
-    assert!(matches!(told.0.try_wait(), Ok(None)), "it follows on");
-    let told: Vec<Value> = lines(&c.path("followed"))
+    assert!(matches!(shown.0.try_wait(), Ok(None)), "it follows on");
+    let shown: Vec<Value> = lines(&c.path("followed"))
         .iter()
         .map(|l| serde_json::from_str(l).expect("one object a line"))
         .collect();
     let log = c.json(&["events", "--limit", "100000"]);
-    assert_eq!(told, items(&log)[..told.len()], "all of the log, in its order");
+    assert_eq!(shown, items(&log)[..shown.len()], "all of the log, in its order");
     let plain = lines(&c.path("plain"));
     let seqs = plain.iter().filter_map(|l| l.split_whitespace().next()?.parse::<u64>().ok());
     assert!(seqs.eq(2..2 + plain.len() as u64), "{plain:#?}");
-    assert!(told.iter().filter(|e| e["kind"] == "leader_changed").count() >= 2);
+    assert!(shown.iter().filter(|e| e["kind"] == "leader_changed").count() >= 2);
 }
 
-/// Nothing is called healthy while somebody is paged. A tenant is told so, and not what it is.
+/// Nothing is called healthy while somebody is paged. A tenant sees that, and not what it is.
 fn pages(c: &Cluster, node: &str) {
     let made = c.muster(&["token", "create", "eve", "--role", "user", "--project", "made-at-last"]);
     made.code(0);
@@ -145,13 +145,13 @@ fn pages(c: &Cluster, node: &str) {
     let out = c.muster(&["health"]);
     says(&out, &["something needs an operator", "not acknowledged", "gpu-off-bus"]);
     assert!(!out.stdout.contains("healthy"), "{out:?}");
-    let told = tenant();
+    let shown = tenant();
     assert!(
-        told.contains("something is wrong") && told.contains("operators have to act"),
-        "{told}"
+        shown.contains("something is wrong") && shown.contains("operators have to act"),
+        "{shown}"
     );
-    assert!(!told.contains("reached nobody"), "whom a page reaches is for operators: {told}");
-    assert!(!told.contains("no page is open") && !told.contains("healthy"), "{told}");
+    assert!(!shown.contains("reached nobody"), "whom a page reaches is for operators: {shown}");
+    assert!(!shown.contains("no page is open") && !shown.contains("healthy"), "{shown}");
     c.muster(&["alerts", "ack", &paged().expect("it is open")]).code(0);
     let out = c.muster(&["health"]);
     says(&out, &["acknowledged"]);
@@ -184,7 +184,7 @@ fn denials(c: &Cluster, node: &str) {
 #[test]
 fn a_site_is_looked_after_while_somebody_follows_the_log() {
     let mut c = Cluster::start(2);
-    let mut told = follow(&c, "followed", &["-o", "json"]);
+    let mut shown = follow(&c, "followed", &["-o", "json"]);
     let list = c.json(&["nodes"]);
     let [one, two] = names(&list)[..] else { panic!("two nodes: {list:#}") };
     let nodes = [one.to_owned(), two.to_owned()];
@@ -194,7 +194,7 @@ fn a_site_is_looked_after_while_somebody_follows_the_log() {
     slo::alerts(&c);
     breakers(&c, two);
     runbooks(&c, two);
-    follows(&mut c, &mut told);
+    follows(&mut c, &mut shown);
     pages(&c, &nodes[0]);
     denials(&c, &nodes[1]);
 }

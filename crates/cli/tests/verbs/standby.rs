@@ -107,7 +107,7 @@ fn a_standby_takes_over_from_a_killed_leader_and_a_backup_serves_the_same_jobs()
     until("the node is back", || standby.nodes_in("ready") == 1);
     let job = job(&standby, &runs);
     assert_eq!((&job["state"], &job["attempts"]), (&"running".into(), &1.into()), "{job:#}");
-    assert_eq!(jobs(&standby), before, "nothing that was told is forgotten");
+    assert_eq!(jobs(&standby), before, "nothing that was reported is forgotten");
     std::fs::write(&go, "").expect("the test's own directory");
     standby.muster(&["wait", &runs, &waits]).code(0);
     says(&standby.muster(&["logs", &runs]), &["through\n"]);

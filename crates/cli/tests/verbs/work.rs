@@ -22,7 +22,7 @@ fn halves(c: &Cluster) -> (String, String) {
 }
 
 #[test]
-fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
+fn waiting_work_is_steered_and_every_way_to_start_it_is_reported() {
     let c = Cluster::start(2);
     let file = write(&c, "policy.yaml", "kind: Policy\npreemption: {min_run: 0s}\n");
     let min_run = || c.json(&["policy"])["policy"]["preemption"]["min_run"].clone();
@@ -208,7 +208,7 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_told() {
 }
 
 #[test]
-fn whoever_saves_where_another_job_does_is_told_at_once() {
+fn whoever_saves_where_another_job_does_is_informed_at_once() {
     let c = Cluster::start(1);
     let dir = c.path("ckpt").display().to_string();
     let saves = ["submit", "--hold", "--checkpoint-dir", dir.as_str(), "--", "true"];
@@ -221,10 +221,11 @@ fn whoever_saves_where_another_job_does_is_told_at_once() {
         page.contains("{method=\"POST\",route=\"/v1/jobs\",status=\"201\"} 1\n")
     });
     assert!(!page.contains("/explain\""), "one request was enough:\n{page}");
-    let told = format!("note: job {}, which is queued, saves to `{dir}` too", first.stdout.trim());
+    let warning =
+        format!("note: job {}, which is queued, saves to `{dir}` too", first.stdout.trim());
     let second = c.muster(&saves);
     second.code(0);
-    assert!(second.stderr.contains(&told), "{told}: {second:?}");
+    assert!(second.stderr.contains(&warning), "{warning}: {second:?}");
     let reserved = c.muster(&["submit", "--hold", "--tier", "reserved", "--", "true"]);
     reserved.code(0);
     let none = "note: project default has no reservation, ";
@@ -238,7 +239,9 @@ fn whoever_saves_where_another_job_does_is_told_at_once() {
     let mut run = c.command();
     let run = run.args(line).stderr(file).spawn();
     let mut run = run.expect("the muster binary starts");
-    until("it is told", || std::fs::read_to_string(&said).unwrap_or_default().contains(&told));
+    until("it is reported", || {
+        std::fs::read_to_string(&said).unwrap_or_default().contains(&warning)
+    });
     std::fs::write(&go, "").expect("the test's own directory");
     assert!(run.wait().is_ok_and(|how| how.success()), "it ran");
 }

@@ -122,7 +122,7 @@ let waiting = null;
 function schedule() {
   if (waiting) return;
   waiting = setTimeout(async () => {
-    try { await refresh(); } catch { /* the stream tells when the server is away */ }
+    try { await refresh(); } catch { /* the stream reports when the server is away */ }
     waiting = null;
   }, 1000);
 }

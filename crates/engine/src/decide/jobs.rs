@@ -378,10 +378,10 @@ fn fence_of_last(e: &Engine, job: &Job) -> Result<Time, Refusal> {
     // for good; where they have a lease, it is not waited for any less.
     let goes_on = job.spec.partition() == OnPartition::Continue;
     let may_run = |n: &&Arc<Node>| {
-        let told = goes_on && n.stage == Stage::Retired;
+        let reported = goes_on && n.stage == Stage::Retired;
         let lost = !n.reachable && (last.placed_at..=last.ended_at).contains(&n.changed_at);
         let here = all || last.nodes.contains(&n.name);
-        !told && here && (lost || n.orphans.contains(&key))
+        !reported && here && (lost || n.orphans.contains(&key))
     };
     let Some(node) = e.state.nodes.values().filter(may_run).max_by_key(|n| n.changed_at) else {
         return Ok(Time(0));
@@ -422,10 +422,11 @@ pub(super) fn ask_checkpoint(e: &mut Engine, req: &Request, id: JobId) -> Result
 }
 
 /// A later one than what is known? Agents repeat their newest when a connection is made anew.
-fn newer(known: Option<&Checkpoint>, told: &Checkpoint) -> bool {
+fn newer(known: Option<&Checkpoint>, reported: &Checkpoint) -> bool {
     let Some(known) = known else { return true };
-    let same = (known.attempt, known.step, &known.path) == (told.attempt, told.step, &told.path);
-    !same && (told.attempt, told.step) >= (known.attempt, known.step)
+    let same = (known.attempt, known.step, &known.path)
+        == (reported.attempt, reported.step, &reported.path);
+    !same && (reported.attempt, reported.step) >= (known.attempt, known.step)
 }
 
 /// A report about an attempt before the newest, or about a step that is past, changes nothing.
@@ -434,12 +435,12 @@ pub(super) fn checkpoint_done(e: &mut Engine, key: AttemptKey, checkpoint: Check
     if job.attempts != key.attempt || !newer(job.checkpoint.as_ref(), &checkpoint) {
         return Answer::Done;
     }
-    let told = job.attempt.as_ref().filter(|a| a.stop.is_none()).and_then(|a| a.notice.clone());
+    let reported = job.attempt.as_ref().filter(|a| a.stop.is_none()).and_then(|a| a.notice.clone());
     // The job is not held on to: shared, it would be copied to be changed.
     let project = job.project.clone();
     e.emit(Some(&project), Event::CheckpointDone { job: key.job, checkpoint });
     // The checkpoint that it was given time for is there: nothing is lost by stopping now.
-    if let Some(n) = told
+    if let Some(n) = reported
         && let Some(job) = e.state.jobs.get(&key.job).cloned()
     {
         e.order_stop(&job, n.reason, None);

@@ -27,7 +27,7 @@ pub enum AllocationBlocker {
 }
 
 impl State {
-    /// Why new work stays away from a node, if it does: what the scheduler itself is told of it.
+    /// Why new work stays away from a node, if it does: what the scheduler itself knows of it.
     #[must_use]
     pub fn allocation_blocker(&self, n: &Node) -> Option<AllocationBlocker> {
         if let Some(b) = block(n) {
@@ -84,7 +84,7 @@ impl Engine {
             Some(f) => {
                 qualify::drop_test(self, n);
                 self.emit(None, no_new_work(&n.name, &f));
-                self.keep_told_work(n, why);
+                self.keep_reported_work(n, why);
             }
         }
     }

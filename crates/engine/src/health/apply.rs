@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Steps of a remediation that are remembered.
 const STEPS_KEPT: usize = 32;
-/// Nodes that findings asked for, remembered to tell a storm.
+/// Nodes that findings asked for, remembered to recognize a storm.
 const ASKED_KEPT: usize = 50_000;
 
 impl State {
@@ -192,7 +192,7 @@ impl State {
                 if remediation.action.takes_node() {
                     let asked = &mut book.automation.asked;
                     asked.push_back((r.at, remediation.node.clone()));
-                    // Enough to tell a storm in any fleet.
+                    // Enough to recognize a storm in any fleet.
                     while asked.len() > ASKED_KEPT
                         || asked.front().is_some_and(|(t, _)| r.at.since(*t) >= Span::hours(1))
                     {

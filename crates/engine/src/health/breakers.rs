@@ -23,7 +23,7 @@ const PROBE_WITHIN: Span = Span::hours(2);
 /// How often is looked how a job that is let through does.
 const PROBE_EVERY: Span = Span::mins(1);
 
-/// What people are told when a limit holds a breaker back.
+/// What people read when a limit holds a breaker back.
 fn not_opened(entity: &Entity) -> String {
     format!("a breaker was not opened: {entity}")
 }
@@ -43,9 +43,9 @@ impl HealthState {
         }
         let title = not_opened(&i.cause);
         for a in self.acts.values().rev() {
-            // Who was told shortly before is not told again.
-            if let Act::Page { title: told, detail } = &a.act
-                && *told == title
+            // Who was notified shortly before is not notified again.
+            if let Act::Page { title: paged, detail } = &a.act
+                && *paged == title
                 && a.at + PAGE_AGAIN >= i.opened_at
             {
                 let held = detail.rsplit_once("; ").map_or(detail.as_str(), |(_, held)| held);

@@ -502,17 +502,17 @@ impl Engine {
             let (node, reason) = (n.name.clone(), why.to_owned());
             self.emit(None, Event::NodeStaged { node, stage, reason, until: None, by_operator });
         }
-        self.keep_told_work(n, why);
+        self.keep_reported_work(n, why);
     }
 
-    /// Work that was told to leave a node and has not left may stay; not what is on a GPU that is being
-    /// isolated, while the rest of its node works.
-    pub(super) fn keep_told_work(&mut self, n: &Node, why: &str) {
+    /// Work that was asked to leave a node and has not left may stay; not what is on a GPU that is
+    /// being isolated, while the rest of its node works.
+    pub(super) fn keep_reported_work(&mut self, n: &Node, why: &str) {
         let moves = |r: &&Arc<Remediation>| r.step == RemediationStep::Moving;
         let leaves: BTreeSet<u64> =
             self.state.health.remediations_of(&n.name).filter(moves).map(|r| r.finding).collect();
-        let told: Vec<_> = self.state.attempts_on(&n.name).cloned().collect();
-        for job in told {
+        let affected: Vec<_> = self.state.attempts_on(&n.name).cloned().collect();
+        for job in affected {
             let Some(a) = &job.attempt else { continue };
             let unhealthy = a.notice.as_ref().is_some_and(|t| {
                 matches!(

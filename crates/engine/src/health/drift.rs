@@ -10,16 +10,16 @@ use muster_model::units::{Span, Time};
 const KIND: &str = FailureMode::CONFIG_DRIFT.code();
 /// What evidence of this begins with: the driver's own word makes findings of the kind as well.
 const MARK: &str = "differs from its peers: ";
-/// How long after a node told what it is made of all are compared: a fleet joins at once.
+/// How long after a node reported what it is made of all are compared: a fleet joins at once.
 const AFTER: Span = Span::secs(60);
 
-/// Is this line of evidence about nodes that differ? Such lines are told whole each time.
+/// Is this line of evidence about nodes that differ? Such lines are reported whole each time.
 pub(super) fn is_difference(line: &str) -> bool {
     line.starts_with(MARK)
 }
 
 impl Engine {
-    /// Compares nodes with their peers, some time after one of them told something new.
+    /// Compares nodes with their peers, some time after one of them reported something new.
     pub(super) fn detect_drift(&mut self) {
         if self.next_drift().is_none_or(|t| t > self.state.now) {
             return;

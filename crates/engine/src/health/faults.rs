@@ -1,4 +1,4 @@
-//! Faults that nodes tell of: where a fault enters the log.
+//! Faults that nodes report: where a fault enters the log.
 
 use crate::Engine;
 use crate::lookup::find;

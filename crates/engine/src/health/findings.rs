@@ -33,10 +33,10 @@ const EVERY: Span = Span::mins(5);
 pub(super) const CLOCK: Span = Span::mins(5);
 
 impl Engine {
-    /// A node told of a fault that was just written down.
+    /// A node reported a fault that was just written down.
     pub(crate) fn fault_found(&mut self, node: &NodeName, fault: &ObservedFault) {
         let now = self.state.now;
-        // What is told late of the time before it was repaired was dealt with then.
+        // What is reported late of the time before it was repaired was dealt with then.
         let repaired = |n: &std::sync::Arc<muster_model::node::Node>| {
             n.generation > 1 && n.stage == Stage::Ready && fault.at < n.stage_since
         };
@@ -53,8 +53,8 @@ impl Engine {
         let judged =
             muster_health::detect::fault::evaluate_by(catalogue, place, node, fault, before);
         let Some(mut seen) = judged else { return };
-        // The node's clock is its own; what is compared with it is the site's. What is told late may
-        // be as old as the ends that were told late.
+        // The node's clock is its own; what is compared with it is the site's. What is reported
+        // late may be as old as the ends that were reported late.
         let from = self.late_since(node).map_or(now - CLOCK, |t| t.min(now - CLOCK));
         seen.first_seen = seen.first_seen.max(from).min(now);
         seen.last_seen = seen.last_seen.max(seen.first_seen).min(now);
@@ -66,7 +66,7 @@ impl Engine {
         }
     }
 
-    /// What a node told, as this site judges it: the operator's verdicts count whatever the
+    /// What a node reported, as this site judges it: the operator's verdicts count whatever the
     /// agent was started with.
     pub(crate) fn apply_site_verdicts(
         &self,
@@ -491,7 +491,7 @@ fn every(now: Time, f: &Finding) -> Span {
 /// One finding out of what was known and what is seen now.
 fn merge(was: ObservedFinding, new: ObservedFinding, decided: bool) -> ObservedFinding {
     let mut out = was;
-    // A detector tells how often it saw it in all since it began; faults come one by one.
+    // A detector reports how often it saw it in all since it began; faults come one by one.
     let in_all = !decided && new.first_seen <= out.first_seen;
     out.count = if in_all { out.count.max(new.count) } else { out.count.saturating_add(new.count) };
     out.severity = out.severity.max(new.severity);

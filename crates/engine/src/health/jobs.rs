@@ -51,7 +51,7 @@ impl Engine {
             started_at: job.attempt.as_ref().and_then(|a| a.started_at),
             verdict: first,
             nodes,
-            told_at: freed_at,
+            reported_at: freed_at,
             by_clock: by_clock(why),
         };
         let placement = job.attempt.as_ref().map(|a| &*a.placement);
@@ -147,13 +147,13 @@ impl Engine {
         Cow::Owned(ObservedFinding { last_seen: ended.at, ..seen.clone() })
     }
 
-    /// May what a node told have begun before an end, although it is dated later? Only where the
-    /// node told of that end as late, and where nobody knows when it began.
+    /// May what a node reported have begun before an end, although it is dated later? Only where
+    /// the node reported that end as late, and where nobody knows when it began.
     fn may_be_as_old(&self, f: &Finding, seen: &ObservedFinding, ended: &EndedAttempt<'_>) -> bool {
         if ended.by_clock || !f.inferred || seen.first_seen <= ended.at {
             return false;
         }
-        let late = seen.entity.node().and_then(|n| self.work.told_late.get(n));
+        let late = seen.entity.node().and_then(|n| self.work.reported_late.get(n));
         let as_late = late.is_some_and(|l| l.ended_at <= ended.at && f.opened_at <= l.heard_at);
         let missing = FailureMode::is_one_of(
             &seen.kind,
@@ -165,8 +165,8 @@ impl Engine {
         as_late && undated
     }
 
-    /// A node tells of ranks that ended a while ago, because no server heard it. What else it tells
-    /// around now may be as old.
+    /// A node reports ranks that ended a while ago, because no server heard it. What else it
+    /// reports around now may be as old.
     pub(crate) fn note_late_end(&mut self, node: &NodeName, ended_at: Time) {
         let now = self.state.now;
         if now.since(ended_at) <= CLOCK {
@@ -174,12 +174,12 @@ impl Engine {
         }
         let first = self.late_since(node).map_or(ended_at, |t| t.min(ended_at));
         let late = LateEndReport { ended_at: first, heard_at: now };
-        self.work.told_late.insert(node.clone(), late);
+        self.work.reported_late.insert(node.clone(), late);
     }
 
-    /// When the first of those ranks ended whose end a node told late within the last minutes.
+    /// When the first of those ranks ended whose end a node reported late within the last minutes.
     pub(super) fn late_since(&self, node: &NodeName) -> Option<Time> {
-        let late = self.work.told_late.get(node)?;
+        let late = self.work.reported_late.get(node)?;
         (self.state.now.since(late.heard_at) <= AFTER).then_some(late.ended_at)
     }
 
@@ -225,7 +225,7 @@ impl Engine {
                 started_at: p.started_at,
                 verdict: p.verdict,
                 nodes: &nodes,
-                told_at: p.freed_at,
+                reported_at: p.freed_at,
                 by_clock: p.stopped_for.as_ref().is_some_and(by_clock),
             };
             let found = self.evaluate(key, &ended, placement, p.stopped_for.as_ref());

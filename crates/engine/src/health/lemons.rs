@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// A lemon only gets work that is easily done again. Where there would be too many of them,
-    /// somebody is told instead.
+    /// somebody is notified instead.
     pub(super) fn restrict_to_small_work(&mut self, node: &NodeName) {
         let serve = |s: Stage| !matches!(s, Stage::Enrolled | Stage::Retired);
         let fleet = self.state.nodes.values().filter(|n| serve(n.stage)).count();

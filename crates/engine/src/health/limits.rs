@@ -20,7 +20,7 @@ pub(super) const PAGE_AGAIN: Span = Span::hours(1);
 pub(super) const STOPPED: &str = "automation is stopped";
 /// What holds back what the policy leaves to an operator.
 const BY_POLICY: &str = "pending approval by the policy";
-/// How long somebody has to be told.
+/// How long somebody has to be notified.
 const PAGE_WITHIN: Span = Span::hours(24);
 
 impl Engine {
@@ -130,7 +130,7 @@ impl Engine {
         })
     }
 
-    /// Somebody is told, once an hour for the same reason.
+    /// Somebody is notified, once an hour for the same reason.
     pub(crate) fn page(&mut self, title: &str, detail: &str) {
         let now = self.state.now;
         let last = self.state.health.index.pages.get(title);

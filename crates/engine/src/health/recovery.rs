@@ -19,7 +19,7 @@ impl HealthState {
         self.fault_of(*finding)
     }
 
-    /// The fault that a finding tells of.
+    /// The fault that a finding reports.
     pub(crate) fn fault_of(&self, finding: u64) -> FaultBehind {
         let f = self.findings.get(&finding)?;
         Some((f.seen.first_seen.min(f.opened_at), f.opened_at, f.id))

@@ -142,7 +142,7 @@ impl RemediationRehearsal {
         policy: Remediations,
         from: Time,
     ) -> RemediationRehearsal {
-        // Nobody is told of what is only rehearsed.
+        // Nobody is notified of what is only rehearsed.
         let engine = Policy { objectives: false, ..site.clone() };
         let nodes = state.nodes.values().map(|n| (n.name.clone(), Arc::new(begins(n, from))));
         let rules = SitePolicy { remediations: policy, ..(*state.policy).clone() };

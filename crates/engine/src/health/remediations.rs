@@ -666,7 +666,7 @@ impl Engine {
         }
     }
 
-    /// A node that stands in a stage for too long is told of, and again after as long.
+    /// A node that stands in a stage for too long is reported, and again after as long.
     pub(super) fn report_stuck_stage(&mut self, node: &NodeName) {
         let now = self.state.now;
         let Some(n) = self.state.nodes.get(node).cloned() else { return };

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// How long it is remembered who called a node slow, and that the node passed its test.
 const REMEMBERED: Span = Span::hours(24);
 
-/// What a node itself tells, and what makes work there slow.
+/// What a node itself reports, and what makes work there slow.
 const SHOWN: [FailureMode; 14] = [
     FailureMode::ECC_UNCORRECTABLE,
     FailureMode::ECC_RATE,
@@ -178,8 +178,8 @@ impl Engine {
 
     /// Is a finding on the word of this attempt's job or project?
     fn is_of_project(&self, finding: u64, key: AttemptKey) -> bool {
-        let told = self.state.health.findings.get(&finding).and_then(|f| f.seen.attempt);
-        told.is_some_and(|k| {
+        let reported = self.state.health.findings.get(&finding).and_then(|f| f.seen.attempt);
+        reported.is_some_and(|k| {
             let project = self.project_of(Some(k));
             k.job == key.job || project.is_some() && project == self.project_of(Some(key))
         })

@@ -53,8 +53,8 @@ pub(crate) struct Work {
     pub(crate) judged_at: Option<Time>,
     /// Failures were added to them since.
     pub(crate) failures: bool,
-    /// When the first of the nodes that were not compared with their peers since told what it is
-    /// made of.
+    /// When the first of the nodes that were not compared with their peers since reported what it
+    /// is made of.
     pub(crate) inventoried: Option<Time>,
     /// How many nodes are in a place, or are managed alike, as far as it was asked.
     pub(crate) sizes: BTreeMap<Entity, u32>,
@@ -65,13 +65,13 @@ pub(crate) struct Work {
     pub(crate) repeats_at: Timers<u64>,
     /// What attempts that failed within the last minutes held, and when they ended.
     pub(crate) failed: BTreeMap<AttemptKey, (Time, Arc<Placement>)>,
-    /// Nodes that told late how ranks ended, one entry each.
-    pub(crate) told_late: BTreeMap<NodeName, LateEndReport>,
+    /// Nodes that reported late how ranks ended, one entry each.
+    pub(crate) reported_late: BTreeMap<NodeName, LateEndReport>,
     /// Groups and how much of each is out, while nothing changed.
     pub(crate) groups: Option<BTreeMap<String, Group>>,
 }
 
-/// When the first of the ranks ended of whose end a node told late, and when it last did so.
+/// When the first of the ranks ended of whose end a node reported late, and when it last did so.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LateEndReport {
     pub(crate) ended_at: Time,
@@ -179,7 +179,7 @@ impl Work {
         };
         if changed {
             self.groups = None;
-            // Nothing is tried while automation is stopped; that it was is told once.
+            // Nothing is tried while automation is stopped; that it was is reported once.
             self.room |= book.automation.stopped.is_none();
         }
         self.all |= matches!(event, Event::PolicySet { .. });

@@ -73,7 +73,7 @@ impl Engine {
         self.state.nodes.get(&name).cloned()
     }
 
-    /// Whether somebody has the permissions of an act. What cannot be told from here (the act's
+    /// Whether somebody has the permissions of an act. What cannot be known from here (the act's
     /// variables are wrong, or the remediation is not there yet) takes an operator.
     pub(super) fn may_act(&self, who: &Actor, act: &Act, vars: &Vars) -> Result<(), Refusal> {
         let command = match act.kind {

@@ -98,7 +98,7 @@ impl Engine {
         };
         let Some(step) = book.step(run.step) else { return false };
         let taken = match &step.what {
-            // The server looks and tells.
+            // The server looks and reports.
             StepKind::Check(t) if t.look.outside() => return false,
             StepKind::Check(t) => StepRecord::of("system", t, &observe(&self.state, t, &run.vars)),
             StepKind::Wait(t, _) => {
@@ -149,7 +149,7 @@ impl Engine {
         true
     }
 
-    /// The server tells a figure that a run looks at.
+    /// The server reports a figure that a run looks at.
     pub(super) fn saw(&mut self, id: u64, no: u32, seen: &str) {
         let Some(run) = self.state.runbooks.runs.get(&id).cloned() else { return };
         if !run.auto || run.ended.is_some() || run.step != no || run.waits.is_some() {

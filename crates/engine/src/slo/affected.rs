@@ -119,8 +119,8 @@ impl State {
     }
 }
 
-/// May what was found on a node be what stopped jobs there? Neither what a node is told to be nor what
-/// a program did is.
+/// May what was found on a node be what stopped jobs there? Neither what a node is set to be nor
+/// what a program did is.
 fn stops_jobs(seen: &ObservedFinding) -> bool {
     !of_program(seen) && seen.kind != FailureMode::CONFIG_DRIFT
 }

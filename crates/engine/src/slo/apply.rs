@@ -6,7 +6,7 @@ use muster_model::event::{Event, Record};
 use muster_slo::Notification;
 
 impl State {
-    /// Counts what a record tells, before it is applied.
+    /// Counts what a record shows, before it is applied.
     pub(crate) fn count_before(&mut self, r: &Record) {
         let mut book = std::mem::take(&mut self.slo.book);
         book.before(r, self);
@@ -47,8 +47,9 @@ impl State {
                 counts.iter().for_each(|c| slo.book.counted(r.at, c));
             }
             Event::ConditionReported { condition, until } => {
-                let told = ExternalCondition { condition: (**condition).clone(), until: *until };
-                slo.outside.insert(condition.key.clone(), told);
+                let reported =
+                    ExternalCondition { condition: (**condition).clone(), until: *until };
+                slo.outside.insert(condition.key.clone(), reported);
             }
             Event::ConditionOver { key } => {
                 slo.outside.remove(key);

@@ -49,17 +49,17 @@ impl Engine {
             out.push(Condition { parent, affected, ..c });
         }
         for i in s.health.open_incidents() {
-            let told = conditions::incident(i, worst.get(&i.id).copied());
-            if let Some(c) = told {
+            let reported = conditions::incident(i, worst.get(&i.id).copied());
+            if let Some(c) = reported {
                 let affected = s.affected_by([], [&**i]).into_iter().collect();
                 out.push(Condition { affected, ..c });
             }
         }
         if let Some(stop) = stopped {
-            let told = conditions::automation_stopped(&stop.reason, stop.at);
+            let reported = conditions::automation_stopped(&stop.reason, stop.at);
             // Whoever stopped it knows.
-            let urgency = if stop.by_operator { Urgency::Ticket } else { told.urgency };
-            out.push(Condition { urgency, ..told });
+            let urgency = if stop.by_operator { Urgency::Ticket } else { reported.urgency };
+            out.push(Condition { urgency, ..reported });
         }
         if s.nodes.values().any(|n| n.protected && n.stage != Stage::Retired) {
             out.push(conditions::nodes_protected(s.lives.last().map_or(now, |l| l.at)));

@@ -1,4 +1,4 @@
-//! Commands about objectives, alerts and who is told.
+//! Commands about objectives, alerts and who is notified.
 
 use crate::Engine;
 use crate::state::ended_names;

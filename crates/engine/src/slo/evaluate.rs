@@ -86,8 +86,8 @@ impl Engine {
                 c.since = old.since;
             }
         }
-        let told = |c: &Condition| (c.key.clone(), c.urgency, c.summary.clone(), c.by_hardware);
-        if !burning.iter().map(told).eq(self.watch.burning.iter().map(told)) {
+        let reported = |c: &Condition| (c.key.clone(), c.urgency, c.summary.clone(), c.by_hardware);
+        if !burning.iter().map(reported).eq(self.watch.burning.iter().map(reported)) {
             self.watch.burning = burning;
             self.watch.news = true;
         }
@@ -169,7 +169,8 @@ impl Engine {
         out.into_iter().filter(|t| *t > now).min()
     }
 
-    /// Alerts that were over long ago leave the working state, once all who had to be told were.
+    /// Alerts that were over long ago leave the working state, once all who had to be notified
+    /// were.
     fn forget_alerts(&mut self) {
         let (now, slo) = (self.state.now, &self.state.slo);
         if self.watch.forget_at.is_none_or(|t| t > now) {

@@ -102,7 +102,7 @@ impl Tasks {
     }
 }
 
-/// All that those who wait for an array can tell of it: whether any task is open, has succeeded,
+/// All that those who wait for an array can know of it: whether any task is open, has succeeded,
 /// has failed. While this is the same, nothing changes for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ArrayOutlook([bool; 3]);

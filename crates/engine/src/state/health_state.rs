@@ -98,7 +98,7 @@ pub(crate) struct HealthIndex {
     pub(crate) remediations_ever: BTreeMap<NodeName, BTreeSet<u64>>,
     /// Acts that are under way.
     pub(crate) acts: BTreeSet<u64>,
-    /// When somebody was last told of something, by its title.
+    /// When somebody was last notified of something, by its title.
     pub(crate) pages: BTreeMap<String, Time>,
     /// What is closed, in the order it was: candidates for being forgotten.
     pub(crate) closed_findings: BTreeSet<(Time, u64)>,

@@ -48,7 +48,7 @@ pub(crate) struct Index {
     pub(crate) ended: EndedJobs,
     /// Jobs in the order in which their last attempts ended, also those that go on.
     tried: BTreeSet<(Time, JobId)>,
-    /// Running jobs that were told that they will be stopped.
+    /// Running jobs that were warned that they will be stopped.
     pub(crate) noticed: BTreeSet<JobId>,
     /// Jobs whose attempt waits for its preflight.
     pub(crate) preflights: BTreeSet<JobId>,
@@ -96,7 +96,7 @@ impl AllocatedSlots {
 /// A node on probation counts as one that is likely to fail: in thousandths a month.
 const PROBATION_HAZARD: u32 = 300;
 
-/// Room that is made for a job may be there so much later than it was told: by the grace of those
+/// Room that is made for a job may be there so much later than was announced: by the grace of those
 /// who leave, or by a fence.
 const MADE_LATE: Span = Span::mins(10);
 
@@ -218,7 +218,7 @@ fn saved(job: &Job, a: &Attempt) -> Time {
     job.checkpoint.as_ref().map_or(a.placed_at, |c| c.at.max(a.placed_at))
 }
 
-/// Is it being stopped, or was it told that it will be?
+/// Is it being stopped, or was it warned that it will be?
 fn leaves(a: &Attempt) -> bool {
     a.stop.is_some() || a.notice.is_some()
 }
@@ -431,8 +431,8 @@ impl Index {
     }
 
     fn note(&mut self, job: &Job) {
-        let told = job.attempt.as_ref().is_some_and(|a| a.notice.is_some() && a.stop.is_none());
-        if told {
+        let warned = job.attempt.as_ref().is_some_and(|a| a.notice.is_some() && a.stop.is_none());
+        if warned {
             self.noticed.insert(job.id);
         } else {
             self.noticed.remove(&job.id);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Something that is wrong and that nothing in the log shows, as it was told.
+/// Something that is wrong and that nothing in the log shows, as it was reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalCondition {
     /// The condition as it was reported.
@@ -38,13 +38,13 @@ pub struct SloState {
     pub routing: Arc<Routing>,
     /// The record that said so.
     pub routing_at: Seq,
-    /// Times in which some alerts are not told.
+    /// Times in which some alerts are not sent.
     pub silences: BTreeMap<Label, Silence>,
     /// Alerts by id: all that are open, and those that were lately.
     pub alerts: BTreeMap<String, Alert>,
-    /// What was told to whom.
+    /// What was sent to whom.
     pub desk: NotificationState,
-    /// What was told from outside, by key.
+    /// What was reported from outside, by key.
     pub outside: BTreeMap<String, ExternalCondition>,
     /// When certificates end.
     pub certificates: BTreeMap<Entity, Time>,
@@ -115,7 +115,7 @@ impl SloState {
 }
 
 impl State {
-    /// What counts already although the log has not told its end; to be looked at together with
+    /// What counts already although the log does not show its end; to be looked at together with
     /// what was counted ([`State::objective_statuses_with`]).
     #[must_use]
     pub fn slo_tail(&self, now: Time) -> Ledger {

@@ -338,7 +338,7 @@ impl TestSite {
     }
 }
 
-/// A node connects and tells what is in it.
+/// A node connects and reports what is in it.
 pub(crate) fn connected(
     i: usize,
     boot: &str,

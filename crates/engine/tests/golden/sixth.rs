@@ -1,4 +1,4 @@
-//! Objectives, alerts and who is told.
+//! Objectives, alerts and who is notified.
 
 use crate::common::TestSite;
 use muster_engine::{Engine, Policy, State};
@@ -96,7 +96,7 @@ fn preflight(w: &mut TestSite) {
     w.policy(|p| p.fabric.preflight_nodes = 0);
 }
 
-/// Tells all that is owed now, as a server would.
+/// Sends all that is owed now, as a server would.
 fn deliver(w: &mut TestSite) {
     loop {
         let slo = &w.engine.state().slo;

@@ -1,5 +1,5 @@
-//! What the third version's log holds beside the second one's: faults that nodes told of, and tests
-//! of nodes.
+//! What the third version's log holds beside the second one's: faults that nodes reported, and
+//! tests of nodes.
 
 use crate::common::{TestSite, connected, fault, gang, inventory, node, report};
 use muster_engine::State;

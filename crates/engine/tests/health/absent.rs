@@ -14,9 +14,9 @@ fn open_on(w: &TestSite, n: &NodeName) -> Vec<String> {
 /// A node with 8 GPUs that can be tested, without the third or with it.
 fn has(w: &mut TestSite, all: bool) {
     let can = ["qualify", "reset", "reboot"].map(String::from).into();
-    let mut told = Inventory { can, ..inventory(8) };
-    told.gpus.retain(|g| all || g.index != 3);
-    report_inventory(w, 1, "boot", told, Vec::new());
+    let mut reported = Inventory { can, ..inventory(8) };
+    reported.gpus.retain(|g| all || g.index != 3);
+    report_inventory(w, 1, "boot", reported, Vec::new());
 }
 
 /// GPU 3 fell off the bus, and what was to be done about it was denied.

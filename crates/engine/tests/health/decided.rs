@@ -65,7 +65,7 @@ fn what_was_known_when_it_was_denied_proposes_nothing() {
     let finding = remediation(&w, &n).unwrap().finding;
     deny(&mut w, &n);
     let from = w.log.len();
-    // Told late, and what detectors say again of what goes on.
+    // Reported late, and what detectors say again of what goes on.
     w.pass(Span::secs(30));
     report_fault(&mut w, &n, old);
     see(&mut w, "gpu-off-bus", Entity::Gpu(n.clone(), 3), Severity::Critical);

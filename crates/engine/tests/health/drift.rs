@@ -5,7 +5,7 @@ use crate::common::{inventory, node, replay};
 use muster_model::finding::Finding;
 use muster_model::units::Span;
 
-/// A node tells which driver it has.
+/// A node reports which driver it has.
 fn driver(w: &mut TestSite, i: usize, version: &str) {
     let mut inventory = inventory(8);
     inventory.versions = [("driver".to_owned(), version.to_owned())].into();
@@ -30,7 +30,7 @@ fn a_node_with_another_driver_is_remarked_on_and_left_alone() {
     assert_eq!(found[0].seen.evidence, [evidence]);
     assert_eq!(w.engine.state().nodes[&node(4)].stage, Stage::Ready);
     w.pass(Span::hours(5));
-    assert_eq!(open(&w).len(), 1, "told once");
+    assert_eq!(open(&w).len(), 1, "reported once");
     assert_eq!(replay(&w.log).health.open_count(), w.engine.state().health.open_count());
 
     driver(&mut w, 4, "580.2");
@@ -39,7 +39,7 @@ fn a_node_with_another_driver_is_remarked_on_and_left_alone() {
 }
 
 #[test]
-fn how_many_differ_is_told_as_it_is_now() {
+fn how_many_differ_is_reported_as_it_is_now() {
     let mut w = TestSite::new(12, 8);
     (0..12).for_each(|i| driver(&mut w, i, if i < 2 { "575.1" } else { "580.2" }));
     w.pass(Span::mins(2));

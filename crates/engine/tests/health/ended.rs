@@ -46,7 +46,7 @@ fn a_job_that_ended_is_not_started_by_what_is_learnt_later() {
 }
 
 #[test]
-fn a_node_that_told_of_the_end_and_falls_silent_later_did_not_cause_it() {
+fn a_node_that_reported_the_end_and_falls_silent_later_did_not_cause_it() {
     for settled_at_once in [true, false] {
         let mut w = able(4);
         let mut spec = gang(1, 8);
@@ -93,7 +93,7 @@ fn a_gpu_that_an_attempt_did_not_hold_did_not_end_it() {
         let j = w.job(job);
         assert_eq!(j.past[0].verdict, Verdict::Application, "{:?}", j.past);
         if !restarted {
-            // Its own GPU did, and what is told counts from the end of its ranks.
+            // Its own GPU did, and what is reported counts from the end of its ranks.
             hit(&mut w, &n, own);
             let p = &w.job(job).past[0];
             assert_eq!(p.verdict, Verdict::Infrastructure, "{p:?}");

@@ -13,7 +13,7 @@ fn stops_for(w: &TestSite, job: JobId) -> StopReason {
     w.job(job).attempt.as_ref().unwrap().stop.as_ref().unwrap().reason.clone()
 }
 
-/// When it was hit, when that was found and when it was told to stop.
+/// When it was hit, when that was found and when it was asked to stop.
 fn times(r: &Recovery) -> (Time, Time, Time) {
     (r.fault_at, r.found_at, r.decided_at)
 }
@@ -127,13 +127,13 @@ fn a_slot_that_its_node_failed_was_hit_when_its_agent_said_so() {
     let mut w = able(4);
     let job = w.run(gang(1, 8));
     w.pass(Span::secs(60));
-    let (told, n) = (w.now, w.nodes_of(job)[0].clone());
+    let (began, n) = (w.now, w.nodes_of(job)[0].clone());
     w.report(job, &n, Observed::Ended(SlotEnd::fault("the node was restarted")));
     assert_eq!(w.job(job).state, JobState::Starting);
     w.pass(Span::secs(3));
     w.start(job);
     let r = recovery(&w, job);
-    assert_eq!(times(&r), (told, told, told), "nothing in the log is older");
+    assert_eq!(times(&r), (began, began, began), "nothing in the log is older");
     assert_eq!(r.started_at.unwrap().since(r.fault_at), Span::secs(3));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
@@ -208,7 +208,7 @@ fn a_recovery_that_is_over_is_not_changed_by_what_happens_to_later_attempts() {
     w.ok(Command::Requeue { job });
     moves_on(&mut w, job);
     assert_eq!(recovery(&w, job), over);
-    // What report tells is the same.
+    // What `report` says is the same.
     let mut lives = muster_metering::JobHistories::default();
     w.log.iter().for_each(|r| lives.apply(r));
     let g = muster_metering::goodput(w.job(job), lives.get(job), &Default::default(), w.now);

@@ -163,12 +163,12 @@ fn faults_are_judged_by_the_operators_verdicts_as_they_are_in_earnest() {
     let from = w.now;
     xid79(&mut w, &node(1));
     w.sleep(Span::mins(1));
-    let mut told = able(8);
-    told.engine = Engine::new(told.engine.state().clone(), site.clone());
-    let first = told.log.len();
-    xid79(&mut told, &node(1));
-    told.sleep(Span::mins(1));
-    let did: Vec<Action> = told
+    let mut live = able(8);
+    live.engine = Engine::new(live.engine.state().clone(), site.clone());
+    let first = live.log.len();
+    xid79(&mut live, &node(1));
+    live.sleep(Span::mins(1));
+    let did: Vec<Action> = live
         .since(first)
         .filter_map(|e| match e {
             Event::RemediationChosen { remediation } => Some(remediation.action),

@@ -64,16 +64,16 @@ fn what_one_program_did_is_no_evidence_against_another() {
             ObservedFault { code, at, gpu: None, pid: Some(pid), attempt, text, ..fault },
         );
     };
-    let told = |w: &TestSite| {
+    let reported = |w: &TestSite| {
         let f = finding(w, &n, "oom");
         (f.seen.attempt, f.seen.evidence[0].clone())
     };
     // Whose process that was is not known: it was gone too soon.
     out_of_memory(&mut w, 19, None);
-    assert_eq!(told(&w), (None, "oom: Killed process 19".to_owned()));
+    assert_eq!(reported(&w), (None, "oom: Killed process 19".to_owned()));
     w.sleep(Span::secs(2));
     out_of_memory(&mut w, 24, Some(key));
-    assert_eq!(told(&w), (Some(key), "oom: Killed process 24".to_owned()));
+    assert_eq!(reported(&w), (Some(key), "oom: Killed process 24".to_owned()));
     out_of_memory(&mut w, 31, None);
     w.sleep(Span::mins(2));
     let f = finding(&w, &n, "oom");
@@ -91,9 +91,10 @@ fn each_job_that_ran_out_of_memory_has_its_own_evidence() {
         let key = w.key(job);
         let text = format!("Killed process {pid}");
         let (code, at, attempt) = ("oom".to_owned(), w.now, Some(key));
-        let told = fault("xid-31", 0);
-        let told = ObservedFault { code, at, gpu: None, pid: Some(pid), attempt, text, ..told };
-        report_fault(&mut w, &n, told);
+        let reported = fault("xid-31", 0);
+        let reported =
+            ObservedFault { code, at, gpu: None, pid: Some(pid), attempt, text, ..reported };
+        report_fault(&mut w, &n, reported);
         let exit = Exit { rank: 0, code: None, signal: Some(9), note: String::new() };
         w.report(job, &n, Observed::Ended(SlotEnd::Failed { exit }));
         w.sleep(Span::secs(10));
@@ -174,7 +175,7 @@ fn what_a_detector_reports_again_is_no_more_than_it_says() {
     detect_only(&mut w);
     let n = node(0);
     let since = w.now;
-    // A detector tells how often it saw it in all, every ten minutes.
+    // A detector reports how often it saw it in all, every ten minutes.
     for i in 0..6u64 {
         let mut f = ObservedFinding::new(
             "link-down",
@@ -190,7 +191,7 @@ fn what_a_detector_reports_again_is_no_more_than_it_says() {
     assert_eq!(f.seen.count, 3001);
     assert_eq!(w.now.since(f.seen.last_seen), Span::mins(10));
     // And it is so until the detector says that it is over, also for a job that is younger than
-    // what it last told.
+    // what it last reported.
     let job = w.run(gang(2, 8));
     w.pass(Span::mins(2));
     w.report(job, &n, crash(0, 1));

@@ -138,7 +138,7 @@ fn a_node_that_waits_for_approval_returns_when_a_person_had_it_tested() {
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
-/// A node with 8 GPUs that can be tested, as it tells.
+/// A node with 8 GPUs that can be tested, as it reports.
 fn whole() -> Inventory {
     let can = ["qualify", "reset", "reboot"].map(String::from).into();
     Inventory { can, ..inventory(8) }

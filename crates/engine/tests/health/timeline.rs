@@ -19,7 +19,7 @@ fn a_gpu_falls_off_the_bus_and_everything_follows() {
     let first = w.log.len();
     xid79(&mut w, &n);
 
-    // Found, out of service, and the gang told to stop, in one breath.
+    // Found, out of service, and the gang asked to stop, in one breath.
     let f = w.engine.state().health.open_on(&n).next().unwrap().clone();
     assert_eq!((&f.seen.kind[..], f.seen.severity), ("gpu-off-bus", Severity::Critical));
     assert_eq!(f.seen.entity, Entity::Gpu(n.clone(), 3));

@@ -337,5 +337,5 @@ fn a_node_does_not_rot_unseen() {
     w.sleep(Span::hours(25));
     assert_eq!(pages(&w), 1, "quarantined for a day");
     w.sleep(Span::hours(24));
-    assert_eq!(pages(&w), 2, "and told again");
+    assert_eq!(pages(&w), 2, "and reported again");
 }

@@ -86,7 +86,7 @@ fn an_image_that_fails_everywhere_is_kept_waiting_and_tried_again() {
     let why = w.engine.state().health.breakers[&x].reason.clone();
     assert!(why.contains("3 failures on 3 nodes") && why.contains("the runtime gave up"), "{why}");
 
-    // Whoever comes now waits, and is told why. Others go on.
+    // Whoever comes now waits, and learns why. Others go on.
     let late = w.submit(of_image("late", Some("team/x:1")));
     assert_eq!(held(&w, late), "breaker image:team/x:1");
     let said = w.explain(late).summary;

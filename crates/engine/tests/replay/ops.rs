@@ -72,7 +72,7 @@ pub(crate) enum Op {
         role: u8,
         hazard: u16,
     },
-    /// Asks for a test of a node, ends or cancels one, or tells of a fault.
+    /// Asks for a test of a node, ends or cancels one, or reports a fault.
     Hardware {
         node: u8,
         what: u8,

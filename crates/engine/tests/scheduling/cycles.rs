@@ -53,7 +53,7 @@ fn a_limit_that_counts_from_now_on_lets_a_cycle_follow() {
 }
 
 #[test]
-fn ranks_that_come_up_shortly_before_a_window_are_told_of_it() {
+fn ranks_that_come_up_shortly_before_a_window_learn_of_it() {
     let mut w = TestSite::new(1, 8);
     let id = w.submit(JobSpec { checkpoint: checkpoints(true), ..gang(1, 8) });
     let (over, start) = (json!({"nodes": [node(0)]}), (w.now + Span::secs(90)).0);

@@ -52,13 +52,13 @@ fn a_move_stops_work_at_a_checkpoint_and_it_goes_on_elsewhere() {
     w.pass(Span::mins(10));
     let big = w.submit(gang(1, 8));
     assert_eq!(w.job(big).reserved_start.as_ref().map(|p| p.basis), Some(Basis::Move));
-    let told = |w: &TestSite, id: JobId| {
+    let warned = |w: &TestSite, id: JobId| {
         let notice = w.job(id).attempt.as_ref().and_then(|a| a.notice.clone());
         notice.is_some_and(|n| n.reason == StopReason::Moved { by: Some(big) })
     };
-    let moved = if told(&w, a) { a } else { b };
+    let moved = if warned(&w, a) { a } else { b };
     let stays = if moved == a { b } else { a };
-    assert!(told(&w, moved) && !told(&w, stays));
+    assert!(warned(&w, moved) && !warned(&w, stays));
     w.checkpoint(moved, 3);
     w.stopped(moved);
     assert_eq!(w.job(big).state, JobState::Starting);
@@ -73,9 +73,9 @@ fn a_move_whose_node_is_lost_meanwhile_is_one_move() {
     w.policy(|p| p.defrag.enabled = true);
     w.pass(Span::mins(10));
     w.submit(gang(1, 8));
-    let told =
+    let warned =
         |w: &TestSite, id: JobId| w.job(id).attempt.as_ref().is_some_and(|a| a.notice.is_some());
-    let moved = if told(&w, a) { a } else { b };
+    let moved = if warned(&w, a) { a } else { b };
     w.checkpoint(moved, 3);
     assert_eq!(w.engine.state().moves.len(), 1);
     let gone = w.nodes_of(moved)[0].clone();

@@ -390,11 +390,11 @@ fn a_reserved_start_of_a_lower_class_shields_nobody() {
     };
     let mut w = TestSite::new(2, 8);
     let (runs, waits) = low(&mut w);
-    let told = w.job(waits).reserved_start.clone().unwrap();
+    let reported = w.job(waits).reserved_start.clone().unwrap();
     let critical = w.submit(of(Priority::Critical, limited(2, 8, 30)));
     assert_eq!(stopped_for(&w, runs), Some((critical, Rank::Priority)));
     let p = w.job(waits).reserved_start.clone().unwrap();
-    assert!(p.at > told.at && p.since == told.since, "{p:?}");
+    assert!(p.at > reported.at && p.since == reported.since, "{p:?}");
     assert!(p.moved.as_deref().is_some_and(|m| m.contains("higher priority class")), "{p:?}");
     w.stopped(runs);
     assert_eq!(w.job(critical).state, JobState::Starting);

@@ -1,4 +1,4 @@
-//! Why a job waits, as its owner is told.
+//! Why a job waits, as its owner reads it.
 
 use crate::common::{TestSite, checkpoints, gang, limited, node, replay};
 use muster_model::command::{Command, Refusal, RefusalCode};
@@ -335,39 +335,42 @@ fn what_a_spec_names_is_asked_beforehand_too() {
 }
 
 #[test]
-fn a_directory_for_checkpoints_that_another_job_has_is_told() {
+fn a_directory_for_checkpoints_that_another_job_has_is_reported() {
     let mut w = TestSite::new(1, 8);
     let saves = JobSpec { checkpoint: checkpoints(false), ..gang(1, 1) };
-    let told = |e: &Explanation| {
+    let warning = |e: &Explanation| {
         let notes: Vec<_> = e.constraints.iter().filter(|c| c.name == "checkpoint").collect();
         assert!(notes.len() < 2 && notes.iter().all(|c| c.warning && !c.binding), "{notes:?}");
         notes.first().map_or_else(String::new, |c| c.detail.clone())
     };
-    assert_eq!(told(&ask(&w, &saves).unwrap()), "");
+    assert_eq!(warning(&ask(&w, &saves).unwrap()), "");
     let first = w.run(saves.clone());
-    assert_eq!(told(&w.explain(first)), "");
+    assert_eq!(warning(&w.explain(first)), "");
     let may_warn = |w: &TestSite, id| w.engine.state().may_warn(w.job(id), w.now);
     assert!(!may_warn(&w, first));
     let (one, asked) = (format!("job {first}, which is running, saves to `/ckpt` too"), &saves);
-    assert!(told(&ask(&w, asked).unwrap()).starts_with(&one), "before it is submitted");
-    assert!(ask(&w, asked).unwrap().starts_now, "and it is only told");
+    assert!(warning(&ask(&w, asked).unwrap()).starts_with(&one), "before it is submitted");
+    assert!(ask(&w, asked).unwrap().starts_now, "and it is only reported");
     let mut slash = saves.clone();
     slash.checkpoint.as_mut().unwrap().dir = "/ckpt/".into();
     let held = w.submit(JobSpec { hold: true, ..slash });
-    assert!(told(&w.explain(held)).starts_with(&one), "while it waits");
-    assert!(told(&w.explain(first)).contains(&format!("job {held}, ")), "and of the one that runs");
-    assert!(may_warn(&w, held) && may_warn(&w, first), "whoever submits is told to ask");
+    assert!(warning(&w.explain(held)).starts_with(&one), "while it waits");
+    assert!(
+        warning(&w.explain(first)).contains(&format!("job {held}, ")),
+        "and of the one that runs"
+    );
+    assert!(may_warn(&w, held) && may_warn(&w, first), "whoever submits is asked to ask");
     // Who waits for the other goes on from there, and other projects have other users.
     let next = JobSpec { after: vec![format!("{first}:any")], ..saves.clone() };
-    assert_eq!(told(&ask(&w, &next).unwrap()), "");
+    assert_eq!(warning(&ask(&w, &next).unwrap()), "");
     w.project("other");
     let other = JobSpec { project: Some("other".parse().unwrap()), ..saves.clone() };
-    assert_eq!(told(&ask(&w, &other).unwrap()), "");
+    assert_eq!(warning(&ask(&w, &other).unwrap()), "");
     // Tasks of one array are one job.
     w.ok(Command::Cancel { job: held });
     w.finish(first);
     let array = w.submit(JobSpec { array: Some("0-1".into()), ..saves });
-    assert_eq!(told(&w.explain(array)), "");
+    assert_eq!(warning(&w.explain(array)), "");
     assert!(!may_warn(&w, array));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

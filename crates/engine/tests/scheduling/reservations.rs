@@ -81,7 +81,7 @@ fn unlimited_work_is_asked_for_a_checkpoint_in_time_and_stopped_at_the_beginning
     assert!(!begins(&w, id));
     let n = w.log.len();
     until(&mut w, start - notice);
-    assert!(begins(&w, id), "told in time");
+    assert!(begins(&w, id), "reported in time");
     assert!(w.since(n).any(|e| matches!(e, Event::CheckpointAsked { .. })));
     assert_eq!(w.job(id).state, JobState::Running);
     until(&mut w, start);

@@ -1,4 +1,4 @@
-//! Waiting gangs are told when they start at the latest, and that is kept.
+//! Waiting gangs learn when they start at the latest, and that is kept.
 
 use crate::common::{TestSite, gang, limited, node, number, read_quotas};
 use muster_model::command::Command;
@@ -223,8 +223,8 @@ fn a_node_that_fails_breaks_a_reserved_start_and_the_new_one_says_why() {
     let gone = w.nodes_of(b)[0].clone();
     let until = w.now + Span::mins(120);
     w.lose(&gone);
-    let told = reserved(&w, n, big);
-    let last = told.last().expect("it is told anew");
+    let reported = reserved(&w, n, big);
+    let last = reported.last().expect("it is reported anew");
     assert_eq!(last.at, until, "the third node is the next to be free");
     assert!(!last.nodes.contains(&gone));
     let why = last.moved.as_deref().expect("why it is later");

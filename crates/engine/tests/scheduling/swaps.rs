@@ -60,11 +60,11 @@ fn two_nodes_lost_at_once_are_replaced_by_spares_of_the_same_leaf() {
     for g in &gone {
         w.lose(g);
     }
-    let told = w.since(n).filter_map(|e| match e {
+    let reported = w.since(n).filter_map(|e| match e {
         Event::StartReserved { job, reserved_start } if *job == id => Some(reserved_start.basis),
         _ => None,
     });
-    assert_eq!(told.last(), Some(Basis::Swap));
+    assert_eq!(reported.last(), Some(Basis::Swap));
     stop_rest(&mut w, id, &gone);
     assert_eq!(w.job(id).state, JobState::Starting);
     let now = w.nodes_of(id);

@@ -152,8 +152,8 @@ fn unlimited_work_goes_where_no_window_begins_and_is_warned_where_it_cannot() {
     let e = w.explain(second);
     let words = "reservation window begins on node n000 in 1h: the job is stopped then";
     assert!(e.summary.contains(words), "{}", e.summary);
-    let told = |c: &Constraint| c.name == "window" && c.warning && c.detail.contains(words);
-    assert!(e.constraints.iter().any(told), "{e:?}");
+    let reported = |c: &Constraint| c.name == "window" && c.warning && c.detail.contains(words);
+    assert!(e.constraints.iter().any(reported), "{e:?}");
     assert!(may_warn(&w, second));
     // While it waits, nobody knows yet where it goes.
     let waits = w.submit(gang(1, 8));

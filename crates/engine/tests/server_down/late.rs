@@ -1,4 +1,4 @@
-//! What broke while no server was there is told late, and is still what ended the work.
+//! What broke while no server was there is reported late, and is still what ended the work.
 
 use super::{ended, restart, same_when_read_again};
 use crate::common::{TestSite, connected, crash, fault, gang, inventory, limited, number};
@@ -30,7 +30,7 @@ fn back(w: &mut TestSite, job: JobId, n: &NodeName) {
     w.connect(number(n), 8, "boot", vec![(key, Observed::Running)]);
 }
 
-/// The node connects without one of its GPUs, and tells at once how its ranks ended.
+/// The node connects without one of its GPUs, and reports at once how its ranks ended.
 fn back_without(w: &mut TestSite, job: JobId, n: &NodeName, gpu: u32, ago: Span) {
     let (i, key) = (number(n), w.key(job));
     let mut has = inventory(8);
@@ -48,7 +48,7 @@ fn off_bus(w: &TestSite, gpu: u32, ago: Span) -> ObservedFault {
 }
 
 #[test]
-fn a_fault_that_ended_ranks_is_their_cause_however_late_it_is_told() {
+fn a_fault_that_ended_ranks_is_their_cause_however_late_it_is_reported() {
     for mins in [3, 7, 12, 40] {
         // Settled at once with a retry left, held back without; and the fault comes first.
         for (retries, first) in [(1, false), (0, false), (0, true)] {
@@ -73,7 +73,7 @@ fn a_fault_that_ended_ranks_is_their_cause_however_late_it_is_told() {
 }
 
 #[test]
-fn a_gpu_that_is_missing_when_its_node_tells_of_an_end_caused_it_however_late_that_is() {
+fn a_gpu_that_is_missing_when_its_node_reports_an_end_caused_it_however_late_that_is() {
     for mins in [3, 12, 40] {
         let (mut w, job, n) = without_server(8, 0);
         back_without(&mut w, job, &n, 7, Span::mins(mins));

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Faults that are told.
+/// Faults that are reported.
 const FAULTS: usize = 32;
 /// Findings beside the one that the ticket is about.
 const OTHERS: usize = 16;
@@ -50,7 +50,7 @@ struct GpuIdentity {
     pci: Option<String>,
     /// It is the one that is meant.
     suspect: bool,
-    /// The node does not tell of it any more.
+    /// The node does not report it any more.
     gone: bool,
 }
 
@@ -185,8 +185,8 @@ impl Bundle {
 
     fn hit(&self, held: impl Iterator<Item = AttemptKey>) -> Vec<AffectedAttempt> {
         let found = self.findings().filter_map(|f| f.seen.attempt);
-        let told = self.faults.iter().filter_map(|f| f.fault.attempt);
-        let all: BTreeSet<AttemptKey> = found.chain(told).chain(held).collect();
+        let reported = self.faults.iter().filter_map(|f| f.fault.attempt);
+        let all: BTreeSet<AttemptKey> = found.chain(reported).chain(held).collect();
         all.into_iter()
             .take(JOBS)
             .map(|k| AffectedAttempt { job: k.job.0, attempt: k.attempt })

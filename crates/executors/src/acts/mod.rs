@@ -68,7 +68,7 @@ struct End {
     message: String,
 }
 
-/// What tells an act from the others: its kind, and its number.
+/// What distinguishes an act from the others: its kind, and its number.
 type Key = (Discriminant<Act>, u64);
 
 /// Everything that carrying out needs.

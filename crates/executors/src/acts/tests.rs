@@ -234,7 +234,7 @@ async fn power_is_cut_once_and_only_by_what_is_plugged_in() {
 }
 
 #[test]
-fn an_act_of_an_earlier_lead_is_told_from_one_of_this() {
+fn an_act_of_an_earlier_lead_is_distinguished_from_one_of_this() {
     let (then, now) = (Epoch(7), Epoch(8));
     let mut s = State::default();
     s.leads.push((Seq(10), then));

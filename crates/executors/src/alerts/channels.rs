@@ -1,4 +1,4 @@
-//! How each kind of receiver is told.
+//! How each kind of receiver is notified.
 
 use super::{SECRETS_OF, smtp};
 use crate::effect::Log;
@@ -10,7 +10,7 @@ use muster_slo::words::{self, Item, MessageContext};
 use sha2::Digest as _;
 use std::collections::BTreeMap;
 
-/// Tells receivers.
+/// Notifies receivers.
 pub struct Sender<L> {
     log: L,
     client: reqwest::Client,
@@ -27,10 +27,10 @@ impl<L: Log> Sender<L> {
         Ok(Sender { log, client: webhook::client()?, base })
     }
 
-    /// Tells a receiver.
+    /// Notifies a receiver.
     ///
     /// # Errors
-    /// Why it could not be told, without anything secret.
+    /// Why it could not be notified, without anything secret.
     pub async fn send(
         &self,
         to: &Receiver,

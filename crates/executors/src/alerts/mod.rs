@@ -1,5 +1,5 @@
 //! Sends what is owed: one message at a time to each receiver, all receivers at once. The log
-//! says what was told; what happened since is remembered here, so that an Alertmanager's reminders
+//! says what was sent; what happened since is remembered here, so that an Alertmanager's reminders
 //! and every single failure need no record.
 
 mod channels;
@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Failures in a row that are worth a record: the first, and when the pauses are at their longest.
 const RECORDED: [u32; 2] = [1, 10];
 
-/// What was told to whom, as far as this server knows.
+/// What was sent to whom, as far as this server knows.
 #[derive(Debug, Clone, Default)]
 pub struct AlertDelivery(Arc<Mutex<NotificationState>>);
 
@@ -60,7 +60,7 @@ struct AlertEffect<L> {
     sender: Arc<Sender<L>>,
 }
 
-/// Tells what is owed until `stop`.
+/// Sends what is owed until `stop`.
 pub async fn run<L: Log>(
     log: L,
     post: AlertDelivery,

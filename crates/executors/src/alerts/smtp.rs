@@ -1,4 +1,4 @@
-//! Mail, as far as it is needed to tell somebody: one message over a connection that is encrypted
+//! Mail, as far as it is needed to notify somebody: one message over a connection that is encrypted
 //! wherever the server offers it. A password is only given to an encrypted connection, or to this
 //! very machine.
 
@@ -29,7 +29,7 @@ pub(super) struct Mail<'a> {
     pub(super) text: &'a str,
     /// When it was written.
     pub(super) at: Time,
-    /// What tells it from every other message; the same when it is sent again.
+    /// What distinguishes it from every other message; the same when it is sent again.
     pub(super) id: &'a str,
 }
 

@@ -51,7 +51,7 @@ async fn mail_server() -> (String, Arc<Mutex<String>>) {
 }
 
 #[tokio::test]
-async fn mail_is_sent_whole_and_a_refusal_is_told() {
+async fn mail_is_sent_whole_and_a_refusal_is_reported() {
     let (server, heard) = mail_server().await;
     let to = vec!["ops@example.org".to_owned(), "b@example.org".to_owned()];
     let text = "[page] leaf is lost\r\n.hidden\r\n";

@@ -1,7 +1,7 @@
 //! What the log wants done outside of it, in one loop: what is intended follows from the durable
 //! state, it is carried out, and what came of it is reported until the log has it. A server that
-//! starts anew finds in the log what is still to be done; a repeat is told from a second act by the
-//! key that the other side is given, or by what was written down before.
+//! starts anew finds in the log what is still to be done; a repeat is distinguished from a second
+//! act by the key that the other side is given, or by what was written down before.
 
 #[cfg(test)]
 mod tests;
@@ -40,8 +40,8 @@ pub trait Log: Clone + Send + Sync + 'static {
     /// Under which epoch this server leads; none unless it is certain that nobody else does.
     fn certain_epoch(&self) -> Option<Epoch>;
 
-    /// Tells the log something, again and again while it cannot be written, this server leads and it
-    /// is `wanted`. True when the log has it, false when it was refused or need not have it.
+    /// Writes something to the log, again and again while it cannot be written, this server leads
+    /// and it is `wanted`. True when the log has it, false when it was refused or need not have it.
     fn record_command(
         &self,
         command: Command,
@@ -61,7 +61,7 @@ pub type Intended<E> = (Vec<(<E as Effect>::Key, <E as Effect>::Task)>, Option<D
 
 /// Things of one kind that the log wants done outside of it.
 pub trait Effect: Sized + Send + Sync + 'static {
-    /// What tells one from another, for as long as it is intended.
+    /// What distinguishes one from another, for as long as it is intended.
     type Key: Clone + Eq + Hash + Send + Sync + 'static;
     /// All that is needed to do one.
     type Task: Send + 'static;
@@ -194,7 +194,7 @@ async fn try_one<L: Log, E: Effect>(
         Outcome::Later => return Outcome::Later,
     };
     let Some(command) = effect.report(&key, end) else { return Outcome::Over(()) };
-    // What was done is told until the log has it; it is not done again for that.
-    let told = log.record_command(command, || effect.is_wanted(&key)).await;
-    if told { Outcome::Over(()) } else { Outcome::Later }
+    // What was done is reported until the log has it; it is not done again for that.
+    let recorded = log.record_command(command, || effect.is_wanted(&key)).await;
+    if recorded { Outcome::Over(()) } else { Outcome::Later }
 }

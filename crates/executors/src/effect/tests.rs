@@ -1,4 +1,4 @@
-//! The loop, with a log that is a list of what it was told.
+//! The loop, with a log that is a list of what was written to it.
 
 use super::{Effect, Log, Outcome, run};
 use muster_engine::State;
@@ -30,7 +30,7 @@ fn one_less(count: &AtomicUsize) -> bool {
 
 #[derive(Clone)]
 struct List {
-    told: Arc<Mutex<Vec<u64>>>,
+    reported: Arc<Mutex<Vec<u64>>>,
     grown: Arc<watch::Sender<()>>,
     /// So many reports are refused before one is taken.
     refusals: Arc<AtomicUsize>,
@@ -68,7 +68,7 @@ impl Log for List {
             return false;
         }
         let Command::ActDone { id, .. } = command else { panic!("{command:?}") };
-        self.told.lock().unwrap().push(id);
+        self.reported.lock().unwrap().push(id);
         self.grown.send_replace(());
         true
     }
@@ -78,7 +78,7 @@ impl Log for List {
     }
 }
 
-/// What is intended, until it is told; and what was done.
+/// What is intended, until it is reported; and what was done.
 struct Acts {
     log: List,
     asked: Mutex<BTreeSet<u64>>,
@@ -103,7 +103,7 @@ impl Effect for Acts {
     }
 
     fn is_wanted(&self, key: &u64) -> bool {
-        !self.log.told.lock().unwrap().contains(key)
+        !self.log.reported.lock().unwrap().contains(key)
     }
 
     async fn execute(&self, key: &u64, (): ()) -> Outcome<()> {
@@ -125,7 +125,7 @@ impl Effect for Acts {
 impl Acts {
     fn new(panics: usize, refusals: usize) -> Arc<Acts> {
         let log = List {
-            told: Arc::default(),
+            reported: Arc::default(),
             grown: Arc::new(watch::Sender::new(())),
             refusals: Arc::new(AtomicUsize::new(refusals)),
         };
@@ -157,7 +157,7 @@ impl Acts {
         tokio::time::timeout(PATIENCE, all).await.expect("it did not come");
     }
 
-    async fn until_told(&self, ids: &[u64]) {
+    async fn until_reported(&self, ids: &[u64]) {
         self.until(|a| ids.iter().all(|id| !a.is_wanted(id))).await;
     }
 
@@ -171,12 +171,12 @@ async fn what_is_intended_is_done_once_and_reported_once() {
     let acts = Acts::new(0, 0);
     acts.ask(&[1, 2]);
     let _server = acts.serve();
-    acts.until_told(&[1, 2]).await;
+    acts.until_reported(&[1, 2]).await;
     // Whatever else happens, it is not looked at again.
     acts.ask(&[3]);
-    acts.until_told(&[3]).await;
+    acts.until_reported(&[3]).await;
     assert_eq!([1, 2, 3].map(|id| acts.times(id)), [1, 1, 1]);
-    assert_eq!(acts.log.told.lock().unwrap().len(), 3);
+    assert_eq!(acts.log.reported.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
@@ -184,10 +184,10 @@ async fn what_fell_over_or_was_refused_is_tried_again() {
     let acts = Acts::new(1, 1);
     acts.ask(&[1, STUCK + 1]);
     let _server = acts.serve();
-    acts.until_told(&[1]).await;
+    acts.until_reported(&[1]).await;
     assert_eq!(acts.times(1), 3, "a panic, a refusal, and the end");
     assert_eq!(acts.times(STUCK + 1), 1, "what is under way is not begun again for that");
-    assert_eq!(*acts.log.told.lock().unwrap(), [1]);
+    assert_eq!(*acts.log.reported.lock().unwrap(), [1]);
 }
 
 #[tokio::test]
@@ -199,10 +199,10 @@ async fn what_came_to_nothing_is_tried_again_until_it_is_not_intended_any_more()
     acts.until(|a| a.times(later) > 3).await;
     acts.asked.lock().unwrap().clear();
     acts.ask(&[1]);
-    acts.until_told(&[1]).await;
+    acts.until_reported(&[1]).await;
     let times = acts.times(later);
     acts.ask(&[2]);
-    acts.until_told(&[2]).await;
+    acts.until_reported(&[2]).await;
     assert_eq!(acts.times(later), times);
 }
 
@@ -212,9 +212,9 @@ async fn what_was_begun_is_begun_once_by_each_server_until_the_log_has_its_end()
     let acts = Acts::new(0, 0);
     acts.ask(&[begun, 1]);
     let server = acts.serve();
-    acts.until_told(&[1]).await;
+    acts.until_reported(&[1]).await;
     acts.ask(&[2]);
-    acts.until_told(&[2]).await;
+    acts.until_reported(&[2]).await;
     assert_eq!(acts.times(begun), 1);
     // The next server looks at it again: the act itself knows that it was begun.
     drop(server);
@@ -229,8 +229,8 @@ async fn what_does_not_end_holds_up_nothing_else() {
     acts.ask(&[STUCK + 1, STUCK + 2, STUCK + 3]);
     let _server = acts.serve();
     acts.ask(&[1]);
-    acts.until_told(&[1]).await;
+    acts.until_reported(&[1]).await;
     acts.ask(&[2]);
-    acts.until_told(&[2]).await;
+    acts.until_reported(&[2]).await;
     assert_eq!([1, 2, 3].map(|n| acts.times(STUCK + n)), [1, 1, 0]);
 }

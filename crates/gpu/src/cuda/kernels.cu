@@ -27,7 +27,7 @@ struct Found {
     u64 first[8][3];
 };
 
-__device__ __noinline__ void told(Found *found, u64 at, u64 want, u64 got) {
+__device__ __noinline__ void report(Found *found, u64 at, u64 want, u64 got) {
     u64 n = atomicAdd(&found->errors, 1ULL);
     if (n < 8) {
         found->first[n][0] = at;
@@ -54,8 +54,8 @@ extern "C" __global__ void check(u64 *p, u64 n, u32 kind, u64 base, u64 seed, u6
         ulonglong2 v = *(ulonglong2 *)(p + i);
         u64 a = expected(kind, i, base, seed) ^ flip;
         u64 b = expected(kind, i + 1, base, seed) ^ flip;
-        if (v.x != a) told(found, base + i * 8, a, v.x);
-        if (v.y != b) told(found, base + i * 8 + 8, b, v.y);
+        if (v.x != a) report(found, base + i * 8, a, v.x);
+        if (v.y != b) report(found, base + i * 8 + 8, b, v.y);
         if (turn) {
             v.x = ~a;
             v.y = ~b;
@@ -130,8 +130,8 @@ extern "C" __global__ void differ(const ulonglong2 *a, const ulonglong2 *b, u64 
     u64 step = (u64)gridDim.x * blockDim.x;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
         ulonglong2 x = a[i], y = b[i];
-        if (x.x != y.x) told(found, i * 16, x.x, y.x);
-        if (x.y != y.y) told(found, i * 16 + 8, x.y, y.y);
+        if (x.x != y.x) report(found, i * 16, x.x, y.x);
+        if (x.y != y.y) report(found, i * 16 + 8, x.y, y.y);
     }
 }
 

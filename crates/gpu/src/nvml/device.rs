@@ -146,7 +146,7 @@ impl Device for NvmlDevice {
     }
 
     fn recovery(&self) -> Option<Recovery> {
-        let told = fields::one(&self.api, self.handle, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)?;
+        let reported = fields::one(&self.api, self.handle, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION)?;
         // Small whole numbers, so comparing them exactly is right.
         let actions = [
             Recovery::None,
@@ -155,7 +155,7 @@ impl Device for NvmlDevice {
             Recovery::DrainPeers,
             Recovery::DrainAndReset,
         ];
-        actions.into_iter().zip(0u8..).find(|(_, n)| f64::from(*n) == told).map(|(a, _)| a)
+        actions.into_iter().zip(0u8..).find(|(_, n)| f64::from(*n) == reported).map(|(a, _)| a)
     }
 }
 

@@ -1,7 +1,7 @@
-//! What the driver tells by itself.
+//! What the driver reports by itself.
 
 use super::code::{Answer, Code};
-use super::raw::{Api, Handle, ask, tell};
+use super::raw::{Api, Handle, ask, invoke};
 use crate::device::{DeviceError, DriverEvent};
 use nvml_wrapper_sys::bindings as b;
 use std::sync::Arc;
@@ -43,8 +43,9 @@ impl Events {
         let mut trouble = Code::NOT_SUPPORTED;
         for d in devices {
             let xids = u64::from(b::nvmlEventTypeXidCriticalError);
-            let told: Answer<()> = tell!(api, nvmlDeviceRegisterEvents(d.handle.0, xids, set));
-            match told {
+            let registered: Answer<()> =
+                invoke!(api, nvmlDeviceRegisterEvents(d.handle.0, xids, set));
+            match registered {
                 Ok(()) => {
                     let known =
                         d.last.compare_exchange(NO_EVENTS, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -70,7 +71,7 @@ impl Events {
         };
         let most = u32::try_from(most.as_millis()).unwrap_or(u32::MAX);
         let waited: Answer<()> =
-            tell!(self.api, nvmlEventSetWait_v2(self.set, &raw mut event, most));
+            invoke!(self.api, nvmlEventSetWait_v2(self.set, &raw mut event, most));
         match waited {
             Ok(()) => {
                 let from = self.watched.iter().find(|w| w.handle == Handle(event.device));
@@ -101,7 +102,7 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        let freed: Answer<()> = tell!(self.api, nvmlEventSetFree(self.set));
+        let freed: Answer<()> = invoke!(self.api, nvmlEventSetFree(self.set));
         if let Err(code) = freed {
             tracing::debug!(?code, "the driver keeps a set of events");
         }

@@ -138,7 +138,7 @@ impl Batch {
                     if whole && !totals.contains(&w.field) {
                         totals.push(w.field);
                     } else if !whole && totals.contains(&w.field) {
-                        // The device told the sum; its parts would count twice.
+                        // The device reported the sum; its parts would count twice.
                         continue;
                     }
                     sample.set(w.field, sample.get(w.field).unwrap_or(0.0) + value);
@@ -176,7 +176,7 @@ fn blank(id: u32, scope: u32) -> b::nvmlFieldValue_t {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counters this large are not told apart anyway")]
+#[expect(clippy::cast_precision_loss, reason = "counters this large are not distinct anyway")]
 fn number(v: &b::nvmlFieldValue_t) -> Option<f64> {
     #[expect(unsafe_code, reason = "a C union: the type beside it says what is in it")]
     // SAFETY: every member is plain numbers, for which every pattern of bits is a value, and the

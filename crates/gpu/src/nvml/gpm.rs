@@ -1,7 +1,7 @@
 //! What the chip's own counters say between two looks (Hopper and later).
 
 use super::code::{Answer, Code};
-use super::raw::{Api, Handle, ask, tell};
+use super::raw::{Api, Handle, ask, invoke};
 use crate::sample::{Field, Sample};
 use nvml_wrapper_sys::bindings as b;
 use std::sync::Arc;
@@ -43,15 +43,15 @@ impl Moment {
 
     fn take(&self, h: Handle, slice: Option<u32>) -> Answer<()> {
         match slice {
-            None => tell!(self.api, nvmlGpmSampleGet(h.0, self.at)),
-            Some(gi) => tell!(self.api, nvmlGpmMigSampleGet(h.0, gi, self.at)),
+            None => invoke!(self.api, nvmlGpmSampleGet(h.0, self.at)),
+            Some(gi) => invoke!(self.api, nvmlGpmMigSampleGet(h.0, gi, self.at)),
         }
     }
 }
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        let freed: Answer<()> = tell!(self.api, nvmlGpmSampleFree(self.at));
+        let freed: Answer<()> = invoke!(self.api, nvmlGpmSampleFree(self.at));
         if let Err(code) = freed {
             tracing::debug!(?code, "the driver keeps a set of counters");
         }
@@ -122,7 +122,7 @@ impl Gpm {
             place.nvmlReturn = 0;
             place.value = f64::NAN;
         }
-        tell!(api, nvmlGpmMetricsGet(&raw mut *self.ask))?;
+        invoke!(api, nvmlGpmMetricsGet(&raw mut *self.ask))?;
         for (place, (_, field, scale)) in self.ask.metrics.iter().zip(METRICS) {
             if Code::check(place.nvmlReturn).is_ok() && place.value.is_finite() {
                 sample.set(field, place.value * scale);

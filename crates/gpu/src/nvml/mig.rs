@@ -1,7 +1,7 @@
 //! Slices of a device: which there can be, which there are, and making and taking them away.
 
 use super::code::{Answer, Code};
-use super::raw::{Api, Handle, ask, tell, text};
+use super::raw::{Api, Handle, ask, invoke, text};
 use crate::device::DeviceError;
 use crate::mig::{Creation, MigPlan};
 use muster_model::node::{MigProfile, MigSlice};
@@ -69,7 +69,7 @@ fn placements(api: &Api, h: Handle, profile: u32) -> Answer<Vec<b::nvmlGpuInstan
         return Err(Code::TOO_SMALL);
     }
     let mut places = vec![b::nvmlGpuInstancePlacement_t { start: 0, size: 0 }; count as usize];
-    tell!(
+    invoke!(
         api,
         nvmlDeviceGetGpuInstancePossiblePlacements_v2(
             h.0,
@@ -107,7 +107,7 @@ pub(super) fn handles(api: &Api, h: Handle) -> Vec<Slice> {
     out
 }
 
-/// Slices that exist, described. One that does not say where it lies is left out, and told.
+/// Slices that exist, described. One that does not say where it lies is left out, and reported.
 pub(super) fn slices(api: &Api, h: Handle, profiles: &[MigProfile]) -> Vec<MigSlice> {
     let describe = |s: &Slice| -> Option<MigSlice> {
         let device = api.device(s.handle);
@@ -130,7 +130,7 @@ pub(super) fn slices(api: &Api, h: Handle, profiles: &[MigProfile]) -> Vec<MigSl
     if out.len() < found.len() {
         tracing::warn!(
             there = found.len(),
-            told = out.len(),
+            reported = out.len(),
             "not every MIG slice reports what it is"
         );
     }
@@ -200,10 +200,10 @@ fn destroy(api: &Api, h: Handle, id: u32) -> Answer<()> {
             ask!(api, nvmlGpuInstanceGetComputeInstances(gi, profile.id, parts.as_mut_ptr()), 0);
         let count = listed? as usize;
         for part in parts.iter().take(count) {
-            tell!(api, nvmlComputeInstanceDestroy(*part))?;
+            invoke!(api, nvmlComputeInstanceDestroy(*part))?;
         }
     }
-    tell!(api, nvmlGpuInstanceDestroy(gi))
+    invoke!(api, nvmlGpuInstanceDestroy(gi))
 }
 
 fn create(api: &Api, h: Handle, c: &Creation) -> Answer<()> {
@@ -220,7 +220,7 @@ fn create(api: &Api, h: Handle, c: &Creation) -> Answer<()> {
     });
     if let Err(code) = made {
         // A GPU instance without a compute instance would block its place for nothing.
-        let undone: Answer<()> = tell!(api, nvmlGpuInstanceDestroy(gi));
+        let undone: Answer<()> = invoke!(api, nvmlGpuInstanceDestroy(gi));
         if undone.is_err() {
             tracing::warn!(profile = %c.profile, start = c.start, "a GPU instance is left over");
         }

@@ -87,12 +87,12 @@ impl Driver for NvmlDriver {
         let nvml = self.api.safe();
         let cuda = nvml.sys_cuda_driver_version();
         let cuda = cuda.map(|v| format!("{}.{}", v / 1000, v % 1000 / 10));
-        let told = [
+        let versions = [
             ("driver", nvml.sys_driver_version()),
             ("cuda", cuda),
             ("nvml", nvml.sys_nvml_version()),
         ];
-        told.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v.ok()?))).collect()
+        versions.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v.ok()?))).collect()
     }
 
     fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>> {

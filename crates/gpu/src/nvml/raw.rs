@@ -44,7 +44,7 @@ macro_rules! ask {
 }
 
 /// Calls a function that only answers whether it worked.
-macro_rules! tell {
+macro_rules! invoke {
     ($api:expr, $name:ident($($arg:expr),*)) => {{
         match $api.lib().$name.as_ref() {
             Err(_) => Err(Code::NO_SUCH_FUNCTION),
@@ -103,7 +103,7 @@ impl Api {
     /// Reads many fields at once. Each value says for itself whether it was read.
     pub(super) fn fields(&self, h: Handle, values: &mut [b::nvmlFieldValue_t]) -> Answer<()> {
         let count = i32::try_from(values.len()).unwrap_or(0);
-        tell!(self, nvmlDeviceGetFieldValues(h.0, count, values.as_mut_ptr()))
+        invoke!(self, nvmlDeviceGetFieldValues(h.0, count, values.as_mut_ptr()))
     }
 
     pub(super) fn utilization(&self, h: Handle) -> Answer<(u32, u32)> {
@@ -111,7 +111,7 @@ impl Api {
         ask!(self, nvmlDeviceGetUtilizationRates(h.0), blank).map(|u| (u.gpu, u.memory))
     }
 
-    /// Memory with what the driver keeps for itself told apart; an old driver cannot.
+    /// Memory with what the driver keeps for itself as a number of its own; an old driver cannot.
     pub(super) fn memory(&self, h: Handle) -> Answer<b::nvmlMemory_v2_t> {
         let blank = b::nvmlMemory_v2_t {
             version: version::<b::nvmlMemory_v2_t>(2),
@@ -288,4 +288,4 @@ impl Drop for Api {
     }
 }
 
-pub(super) use {ask, tell};
+pub(super) use {ask, invoke};

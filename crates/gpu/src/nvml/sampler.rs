@@ -291,7 +291,7 @@ const ECC: [(Field, u32, u32, u32); 6] = [
     (Field::EccDbeVolSram, DBE, SINCE_LOAD, SRAM),
 ];
 
-#[expect(clippy::cast_precision_loss, reason = "counters this large are not told apart anyway")]
+#[expect(clippy::cast_precision_loss, reason = "counters this large are not distinct anyway")]
 pub(super) fn wide(n: u64) -> f64 {
     n as f64
 }

@@ -19,10 +19,10 @@ pub trait Bench: Sync {
     /// # Errors
     /// When the library is missing or a link refuses.
     fn all_reduce(&self, gpus: &[u32]) -> Result<f64, CudaError>;
-    /// Waits for something the driver tells.
+    /// Waits for something the driver reports.
     ///
     /// # Errors
-    /// When it tells nothing; do not ask again.
+    /// When it reports nothing; do not ask again.
     fn wait_event(&self, most: Duration) -> Result<Option<DriverEvent>, DeviceError>;
 }
 

@@ -65,7 +65,7 @@ impl Options {
 pub struct Progress {
     /// Seconds of work done.
     pub done: u64,
-    /// Seconds of work in all, as far as can be told.
+    /// Seconds of work in all, as far as can be known.
     pub of: u64,
     /// What is being done.
     pub doing: String,
@@ -139,12 +139,12 @@ fn wall() -> Time {
     Time(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Does it all; `tell` hears how far it is, `stop` ends it early (what was not done is then
+/// Does it all; `report` hears how far it is, `stop` ends it early (what was not done is then
 /// skipped, and the whole has failed).
 pub fn run(
     bench: &dyn Bench,
     o: &Options,
-    tell: &(dyn Fn(Progress) + Sync),
+    report: &(dyn Fn(Progress) + Sync),
     stop: &AtomicBool,
 ) -> Qualification {
     let (started_at, start) = (wall(), Instant::now());
@@ -179,11 +179,11 @@ pub fn run(
             o,
             &steps,
             &|seconds, doing| {
-                tell(Progress { done: seconds, of, doing: doing.into() });
+                report(Progress { done: seconds, of, doing: doing.into() });
             },
             stop,
         ));
-        tell(Progress { done: of - 15, of, doing: "trying links, disk and network".into() });
+        report(Progress { done: of - 15, of, doing: "trying links, disk and network".into() });
         if !stop.load(Ordering::Relaxed) && o.level != Level::Quick {
             checks.push(collectives(bench, &devices, o));
             if o.host {
@@ -223,14 +223,14 @@ fn counted(name: &str, gpu: u32, errors: u64, unit: &str, note: String) -> Check
     }
 }
 
-/// What a driver told while the GPUs worked: a healthy one says nothing.
+/// What a driver reported while the GPUs worked: a healthy one says nothing.
 #[derive(Default)]
 struct DriverEvents(Mutex<Vec<(Option<u32>, u32)>>);
 
 impl DriverEvents {
     fn listen(&self, bench: &dyn Bench, done: &AtomicBool) {
         loop {
-            // Looked at first: what was told before the end is still heard after it.
+            // Looked at first: what was reported before the end is still heard after it.
             let last = done.load(Ordering::Relaxed);
             match bench.wait_event(Duration::from_millis(if last { 1 } else { 200 })) {
                 Ok(Some(e)) => {
@@ -264,7 +264,7 @@ fn gpus(
     devices: &[Box<dyn Device>],
     o: &Options,
     steps: &[Step],
-    tell: &(dyn Fn(u64, &str) + Sync),
+    report: &(dyn Fn(u64, &str) + Sync),
     stop: &AtomicBool,
 ) -> Vec<Check> {
     let bus = Mutex::new(());
@@ -274,11 +274,11 @@ fn gpus(
             let (bus, device) = (&bus, d.as_ref());
             threads.push(s.spawn(move || {
                 let mut quiet = |_: u64, _: &str| {};
-                let mut loud = |seconds: u64, doing: &str| tell(seconds, doing);
+                let mut loud = |seconds: u64, doing: &str| report(seconds, doing);
                 // One speaks for all: they do the same at the same time.
-                let tell: &mut dyn FnMut(u64, &str) =
+                let report: &mut dyn FnMut(u64, &str) =
                     if place == 0 { &mut loud } else { &mut quiet };
-                one_gpu(bench, device, o, steps, bus, tell, stop)
+                one_gpu(bench, device, o, steps, bus, report, stop)
             }));
         }
         threads
@@ -298,7 +298,7 @@ fn one_gpu(
     o: &Options,
     steps: &[Step],
     bus: &Mutex<()>,
-    tell: &mut dyn FnMut(u64, &str),
+    report: &mut dyn FnMut(u64, &str),
     stop: &AtomicBool,
 ) -> Vec<Check> {
     let gpu = device.index();
@@ -312,13 +312,13 @@ fn one_gpu(
     let mut out = Vec::new();
     let mut passed = 0;
     for step in steps {
-        tell(passed, step.words());
+        report(passed, step.words());
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let start = Instant::now();
         let mut go = || {
-            tell(passed + start.elapsed().as_secs().min(step.seconds()), step.words());
+            report(passed + start.elapsed().as_secs().min(step.seconds()), step.words());
             !stop.load(Ordering::Relaxed)
         };
         let turn = (*step == Step::Bus).then(|| bus.lock());

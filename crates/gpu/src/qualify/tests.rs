@@ -86,13 +86,13 @@ fn a_gpu_that_is_lost_in_the_middle_fails_and_the_other_one_is_measured() {
     let late = w.clone();
     let seen = AtomicBool::new(false);
     let o = Options::of(Level::Quick);
-    // The first GPU tells what it does before it does it, and is lost there and then.
-    let tell = move |p: Progress| {
+    // The first GPU reports what it does before it does it, and is lost there and then.
+    let report = move |p: Progress| {
         if p.doing.contains("matrix") && !seen.swap(true, Ordering::Relaxed) {
             late.inject(0, SimFault::Lost);
         }
     };
-    let q = run(&bench(&w), &o, &tell, &AtomicBool::new(false));
+    let q = run(&bench(&w), &o, &report, &AtomicBool::new(false));
     assert_eq!(q.outcome, Outcome::Failed);
     let lost = named(&q, "gpu-works (measuring matrix products)");
     assert_eq!((lost[0].gpu, lost[0].outcome), (Some(0), Outcome::Failed), "{q:?}");

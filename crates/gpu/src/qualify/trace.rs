@@ -54,19 +54,19 @@ pub fn evaluate(seconds: &[Second], sku: &str, gpu: u32, expect: &Expectations) 
     if let Some(power) = mean(field(Field::PowerNow)).or_else(|| mean(field(Field::Power))) {
         out.push(expect.evaluate(sku, "sustained-power", Some(gpu), power, "W"));
     }
-    let told = |name: &str, value: f64, unit: &str| Check {
+    let reported = |name: &str, value: f64, unit: &str| Check {
         value: Some(Milli::from_f64(value)),
         unit: unit.into(),
         ..Check::plain(name, Some(gpu), Outcome::Passed, "")
     };
     if let Some(clock) = mean(field(Field::SmClock)) {
-        out.push(told("sustained-clock", clock, "MHz"));
+        out.push(reported("sustained-clock", clock, "MHz"));
     }
     if let Some(hottest) = field(Field::Temp).max_by(f64::total_cmp) {
-        out.push(told("sustained-temp", hottest, "C"));
+        out.push(reported("sustained-temp", hottest, "C"));
     }
     if let Some(least) = field(Field::TempMargin).min_by(f64::total_cmp) {
-        let mut c = told("thermal-margin", least, "C left");
+        let mut c = reported("thermal-margin", least, "C left");
         if least <= 0.0 {
             c.outcome = Outcome::Failed;
             c.note = "no margin is left before it slows down: look at cooling and paste".into();

@@ -179,7 +179,7 @@ impl SimulatedGpu {
         (f.limit_w * cut).max(f.least_w)
     }
 
-    /// One step. Returns the XIDs that the driver tells.
+    /// One step. Returns the XIDs that the driver reports.
     pub(super) fn step(&mut self) -> Vec<u32> {
         let dt = wide(STEP_MS);
         let phase = self.run.as_ref().map_or(Phase::Idle, Run::phase);
@@ -285,7 +285,7 @@ impl SimulatedGpu {
         self.wires.kib += 2.0 * self.now.nvlink * self.specs.nvlink * dt / 1000.0 / 1024.0;
     }
 
-    /// The driver told these.
+    /// The driver reported these.
     pub(super) fn note_xids(&mut self, xids: &[u32]) {
         if let Some(last) = xids.last() {
             self.last_xid = *last;

@@ -18,7 +18,7 @@ pub enum Throttle {
 /// What can go wrong with a simulated GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SimFault {
-    /// The driver tells this XID, once.
+    /// The driver reports this XID, once.
     Xid(u32),
     /// It falls off the bus, until the node is restarted.
     Lost,
@@ -38,6 +38,6 @@ pub enum SimFault {
     LinkErrors,
     /// It never goes faster than so many percent, and does not say why.
     SlowClock(u8),
-    /// It computes wrong results and tells nothing.
+    /// It computes wrong results and reports nothing.
     WrongResult,
 }

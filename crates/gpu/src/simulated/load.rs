@@ -172,7 +172,7 @@ impl Run {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counters this large are not told apart anyway")]
+#[expect(clippy::cast_precision_loss, reason = "counters this large are not distinct anyway")]
 pub(super) fn wide(n: u64) -> f64 {
     n as f64
 }

@@ -27,7 +27,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// A bit was flipped and corrected. Returns the XIDs the driver tells.
+    /// A bit was flipped and corrected. Returns the XIDs the driver reports.
     pub(super) fn single(&mut self, random: &mut Random, banks: u32) -> Vec<u32> {
         self.sbe += 1;
         self.sbe_life += 1;

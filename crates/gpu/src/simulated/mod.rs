@@ -183,9 +183,9 @@ impl SimDriver {
         self.host.lock().waiting
     }
 
-    /// How many XIDs the driver has to tell that nobody took yet.
+    /// How many XIDs the driver has to report that nobody took yet.
     #[must_use]
-    pub fn untold(&self) -> usize {
+    pub fn unreported(&self) -> usize {
         self.host.lock().events.len()
     }
 
@@ -194,7 +194,7 @@ impl SimDriver {
         self.change(gpu, SimulatedGpu::reset);
     }
 
-    /// Whether what a GPU computes now is wrong. It does not tell that by itself.
+    /// Whether what a GPU computes now is wrong. It does not report that by itself.
     #[must_use]
     pub fn computes_wrong(&self, gpu: u32) -> bool {
         self.host.lock().life(gpu).is_ok_and(|l| l.has(SimFault::WrongResult))
@@ -229,8 +229,8 @@ impl Driver for SimDriver {
     }
 
     fn versions(&self) -> BTreeMap<String, String> {
-        let told = [("driver", "580.95.05"), ("cuda", "13.0"), ("nvml", "13.580.95.05")];
-        BTreeMap::from(told.map(|(k, v)| (k.to_owned(), v.to_owned())))
+        let versions = [("driver", "580.95.05"), ("cuda", "13.0"), ("nvml", "13.580.95.05")];
+        BTreeMap::from(versions.map(|(k, v)| (k.to_owned(), v.to_owned())))
     }
 
     fn devices(&self) -> Vec<Result<Box<dyn Device>, DeviceError>> {

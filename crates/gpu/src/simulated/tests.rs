@@ -212,9 +212,9 @@ fn storms_are_counted() {
     assert!(s.get(Field::RemappedCorrectable) > Some(10.0));
     assert!(s.get(Field::PcieReplay) > Some(25_000.0));
     assert!(s.get(Field::NvlinkCrcFlit) > Some(50_000.0));
-    let told = xids(&d);
+    let reported = xids(&d);
     for xid in [63, 74, 92] {
-        assert!(told.contains(&xid), "{xid} in {told:?}");
+        assert!(reported.contains(&xid), "{xid} in {reported:?}");
     }
 }
 
@@ -243,10 +243,10 @@ fn a_hang_ends_when_it_is_released() {
     let d = driver(SimSku::H100Sxm, 2);
     d.inject(0, SimFault::Hang);
     let gpu = first(&d);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let asks = std::thread::spawn(move || {
         let mut s = Sample::default();
-        tell.send(gpu.sample(&mut s)).expect("heard");
+        sender.send(gpu.sample(&mut s)).expect("heard");
     });
     while d.waiting() == 0 {
         std::thread::yield_now();
@@ -254,9 +254,9 @@ fn a_hang_ends_when_it_is_released() {
     // The other GPUs, the driver and time itself go on.
     d.advance(Span::secs(10));
     assert!(d.devices()[1].as_ref().expect("alive").sample(&mut Sample::default()).is_ok());
-    assert!(told.try_recv().is_err());
+    assert!(receiver.try_recv().is_err());
     d.repair(0, SimFault::Hang);
-    assert_eq!(told.recv(), Ok(Ok(())));
+    assert_eq!(receiver.recv(), Ok(Ok(())));
     asks.join().expect("ends");
     assert_eq!(d.waiting(), 0);
 }

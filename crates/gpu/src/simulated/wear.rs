@@ -1,4 +1,4 @@
-//! How a simulated GPU breaks: by itself, now and then, and when it is told to.
+//! How a simulated GPU breaks: by itself, now and then, and when it is asked to.
 
 use super::body::SimulatedGpu;
 use super::fault::SimFault;
@@ -43,7 +43,7 @@ impl SimulatedGpu {
         whole + u64::from(draw < expected - expected.floor())
     }
 
-    /// What happens at once when a fault comes. Returns the XIDs that the driver tells.
+    /// What happens at once when a fault comes. Returns the XIDs that the driver reports.
     pub(super) fn inject(&mut self, fault: SimFault) -> Vec<u32> {
         let banks = self.specs.banks;
         match fault {

@@ -35,7 +35,7 @@ fn evaluate(guess: Verdict, found: &[ObservedFinding]) -> Attribution {
 
 fn end(verdict: Verdict) -> EndedAttempt<'static> {
     let started_at = Some(Time(0));
-    EndedAttempt { at: END, started_at, verdict, nodes: &[], told_at: None, by_clock: false }
+    EndedAttempt { at: END, started_at, verdict, nodes: &[], reported_at: None, by_clock: false }
 }
 
 fn attribute_end(ended: EndedAttempt<'_>, found: &[ObservedFinding]) -> Attribution {
@@ -50,36 +50,41 @@ fn known(id: u64, seen: &ObservedFinding) -> NumberedFinding<'_> {
 }
 
 #[test]
-fn a_node_that_told_of_the_end_and_then_falls_silent_did_not_cause_it() {
+fn a_node_that_reported_the_end_and_then_falls_silent_did_not_cause_it() {
     let nodes = [name("n1"), name("n2")];
-    let told = EndedAttempt { nodes: &nodes, told_at: Some(END), ..end(Verdict::Application) };
+    let reported =
+        EndedAttempt { nodes: &nodes, reported_at: Some(END), ..end(Verdict::Application) };
     for mode in ["node-lost", "leaf-loss"] {
         for (secs, verdict) in [
             (46, Verdict::Application),
             (0, Verdict::Application),
             // Its last word was of the end; that was written down a moment later.
             (-1, Verdict::Application),
-            // It was silent, came back and told then.
+            // It was silent, came back and reported then.
             (-40, Verdict::Infrastructure),
         ] {
             let silent = at(mode, Entity::Node(name("n1")), secs);
-            assert_eq!(attribute_end(told, &[silent]).verdict, verdict, "{mode} {secs}");
+            assert_eq!(attribute_end(reported, &[silent]).verdict, verdict, "{mode} {secs}");
         }
     }
-    // However soon the site calls a node lost: what told of the end later was silent before.
+    // However soon the site calls a node lost: what reported the end later was silent before.
     let silent = at("node-lost", Entity::Node(name("n1")), -5);
     for (secs, verdict) in [(-2, Verdict::Infrastructure), (1, Verdict::Application)] {
         let opened_at = Time(END.0 + secs * 1000);
         let found = [NumberedFinding { id: 1, seen: &silent, opened_at }];
-        assert_eq!(attribute(&told, KEY, &found).verdict, verdict, "found {secs} s after the end");
+        assert_eq!(
+            attribute(&reported, KEY, &found).verdict,
+            verdict,
+            "found {secs} s after the end"
+        );
     }
-    // Another rank noticed first; this one's node never told.
+    // Another rank noticed first; this one's node never reported.
     let lost = at("node-lost", Entity::Node(name("n1")), -2);
-    let untold = EndedAttempt { told_at: None, ..told };
-    assert_eq!(attribute_end(untold, &[lost]).verdict, Verdict::Infrastructure);
+    let unreported = EndedAttempt { reported_at: None, ..reported };
+    assert_eq!(attribute_end(unreported, &[lost]).verdict, Verdict::Infrastructure);
     // A GPU's fault is often noticed only afterwards.
     let gone = at("gpu-off-bus", gpu("n1", 0), 46);
-    assert_eq!(attribute_end(told, &[gone]).verdict, Verdict::Infrastructure);
+    assert_eq!(attribute_end(reported, &[gone]).verdict, Verdict::Infrastructure);
 }
 
 #[test]

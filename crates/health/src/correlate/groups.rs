@@ -24,7 +24,7 @@ const TIMES: u64 = 5;
 const ELSEWHERE: u64 = 4;
 /// So many nodes are to be hit without a job before what they share with its nodes explains those.
 const OTHERS: usize = 2;
-/// Causes told at once.
+/// Causes reported at once.
 const CAUSES_MAX: usize = 64;
 
 /// How a group holds its nodes together. A tie goes to the earlier one.
@@ -64,7 +64,7 @@ enum Family {
     Surroundings,
     /// GPUs, their memory, links, bus and driver.
     Devices,
-    /// Not told apart: one kind only, or whatever work brings about.
+    /// Not distinguished: one kind only, or whatever work brings about.
     Any,
 }
 

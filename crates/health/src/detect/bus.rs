@@ -17,7 +17,7 @@ pub struct BusLink {
 /// How many replays a minute a link may have.
 #[must_use]
 pub fn replay_limit(c: &WatchConfig, link: BusLink) -> f64 {
-    // What is not told is taken for the widest and fastest, which is the most tolerant.
+    // What is not reported is taken for the widest and fastest, which is the most tolerant.
     let lanes = if (1.0..=64.0).contains(&link.width) { f64::from(link.width) } else { 16.0 };
     let lane = match link.generation {
         g if g < 3.5 => c.replay_lane[0],

@@ -16,7 +16,7 @@ pub struct Pace {
     pub t: f64,
     /// Of that, waiting for others and exchange with them.
     pub wait: f64,
-    /// Of that, exchange alone, where waiting is told apart.
+    /// Of that, exchange alone, where waiting is distinguished.
     pub exchange: f64,
     /// Of that, reading.
     pub read: f64,
@@ -99,7 +99,7 @@ pub fn evaluate(c: &WatchConfig, paces: &[Pace]) -> Window {
     let exchange = column(&|p| p.exchange);
     // Where the work of most ranks grew, the job is slow, and slow work is uneven: a rank is to
     // blame for more than all share only if it is as far from the others as they are from their
-    // past. Who was slower than the others from the start is told by what they were before.
+    // past. Who was slower than the others from the start is known from what they were before.
     let growth = median(&mut grown.clone()).filter(|g| *g > 1.0 + c.job_slow);
     let own = match growth {
         Some(_) => column(&|p| p.base.unwrap_or(p.own)),
@@ -131,7 +131,7 @@ fn by_past(
 ) -> Option<(f64, Cause)> {
     let (base, others) = (p.base?, others?);
     let grown = p.own / base;
-    // With one peer there is no telling how far apart two of them usually are.
+    // With one peer there is no knowing how far apart two of them usually are.
     let share = if others.count < 2 { c.slow_share * 2.0 } else { c.slow_share };
     let ratio = grown / others.median;
     let least = p.least > base * others.median * (1.0 + share / 2.0);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_and_reading_are_told_apart() {
+    fn waiting_and_reading_are_distinguished() {
         let c = WatchConfig::default();
         let step = |r, wait, read| Pace {
             rank: r,
@@ -295,9 +295,9 @@ mod tests {
         g[5] = step(5, 0.2, 0.6);
         assert_eq!(evaluate(&c, &g).slow[0].cause, Cause::Reading);
         // The one with the slow network exchanges for long and waits for nobody.
-        let told = |r, exchange: f64| Pace { exchange, ..step(r, 0.5, 0.05) };
-        let mut g: Vec<Pace> = (0..8).map(|r| told(r, 0.2)).collect();
-        g[5] = told(5, 0.45);
+        let reported = |r, exchange: f64| Pace { exchange, ..step(r, 0.5, 0.05) };
+        let mut g: Vec<Pace> = (0..8).map(|r| reported(r, 0.2)).collect();
+        g[5] = reported(5, 0.45);
         let w = evaluate(&c, &g);
         assert_eq!((w.slow.len(), w.slow[0].rank, w.slow[0].cause), (1, 5, Cause::Network));
     }

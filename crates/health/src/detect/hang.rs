@@ -12,9 +12,9 @@ pub struct StallSignals {
     pub since_step: i64,
     /// Milliseconds since its last output; none where it never wrote any.
     pub since_output: Option<i64>,
-    /// Its usual time between two steps, in milliseconds; none where it told too few.
+    /// Its usual time between two steps, in milliseconds; none where it reported too few.
     pub usual_gap: Option<f64>,
-    /// Its GPUs that tell figures.
+    /// Its GPUs that report figures.
     pub gpus: u32,
     /// Of these, in use and drawing little: they spin, waiting for somebody.
     pub spinning: u32,
@@ -32,7 +32,7 @@ pub struct StallSignals {
     pub apart: u64,
 }
 
-/// How long a job may tell no step.
+/// How long a job may report no step.
 #[must_use]
 pub fn bound(c: &WatchConfig, gap: f64) -> f64 {
     // Twenty long steps would be hours: five of them, but a quarter of an hour, are enough.
@@ -58,7 +58,7 @@ pub fn hang(c: &WatchConfig, s: &StallSignals) -> DetectorVerdict {
     let still = s.since_step as f64;
     let quiet = s.since_output.is_none_or(|o| o as f64 > c.hang_floor.0 as f64 / 2.0);
     let Some(gap) = s.usual_gap else {
-        // It never told its steps: only what its GPUs do can speak, and for longer.
+        // It never reported its steps: only what its GPUs do can speak, and for longer.
         let long = still > c.hang_idle_floor.0 as f64;
         if long && quiet && most(s.spinning) {
             let why = format!("{} of {} GPUs in use draw little power", s.spinning, s.gpus);
@@ -71,10 +71,10 @@ pub fn hang(c: &WatchConfig, s: &StallSignals) -> DetectorVerdict {
         return DetectorVerdict::Good;
     }
     let secs = still / 1000.0;
-    let told = format!("no step for {secs:.0} s, usually one every {:.1} s", gap / 1000.0);
+    let reported = format!("no step for {secs:.0} s, usually one every {:.1} s", gap / 1000.0);
     let slowly = (c.hang_floor.0 as f64).max(gap * 5.0);
     if most(s.spinning) && quiet && still > slowly {
-        let why = format!("{told}; {} of {} GPUs in use draw little power", s.spinning, s.gpus);
+        let why = format!("{reported}; {} of {} GPUs in use draw little power", s.spinning, s.gpus);
         return DetectorVerdict::bad(Severity::Critical, 900, why);
     }
     if still <= limit {
@@ -84,7 +84,7 @@ pub fn hang(c: &WatchConfig, s: &StallSignals) -> DetectorVerdict {
         // No figures of GPUs: words and steps are all there is.
         let long = still > limit * 3.0 && quiet;
         return if long {
-            DetectorVerdict::bad(Severity::Critical, 700, told)
+            DetectorVerdict::bad(Severity::Critical, 700, reported)
         } else {
             DetectorVerdict::Unknown
         };
@@ -92,7 +92,7 @@ pub fn hang(c: &WatchConfig, s: &StallSignals) -> DetectorVerdict {
     let idle = (c.hang_idle_floor.0 as f64).max(limit);
     let long = still > idle || most(s.less) || s.apart > 1;
     if most(s.less + s.idle) && quiet && long {
-        let why = format!("{told}; {} of {} GPUs do little", s.less + s.idle, s.gpus);
+        let why = format!("{reported}; {} of {} GPUs do little", s.less + s.idle, s.gpus);
         return DetectorVerdict::bad(Severity::Critical, 800, why);
     }
     DetectorVerdict::Unknown
@@ -103,7 +103,7 @@ pub fn hang(c: &WatchConfig, s: &StallSignals) -> DetectorVerdict {
 pub struct StalledRank {
     /// The global rank.
     pub rank: u32,
-    /// Its last step; none where it told none.
+    /// Its last step; none where it reported none.
     pub step: Option<u64>,
     /// What its GPUs draw, in watts.
     pub power: f64,
@@ -115,13 +115,14 @@ pub struct StalledRank {
 /// those of all others.
 #[must_use]
 pub fn stopped_first(ranks: &[StalledRank], usual: u64) -> Option<(u32, String)> {
-    let told: Vec<&StalledRank> = ranks.iter().filter(|r| r.step.is_some()).collect();
+    let reported: Vec<&StalledRank> = ranks.iter().filter(|r| r.step.is_some()).collect();
     if let (Some(least), Some(most)) =
-        (told.iter().filter_map(|r| r.step).min(), told.iter().filter_map(|r| r.step).max())
+        (reported.iter().filter_map(|r| r.step).min(), reported.iter().filter_map(|r| r.step).max())
         && most - least > usual
     {
-        let behind: Vec<&&StalledRank> = told.iter().filter(|r| r.step == Some(least)).collect();
-        if behind.len() * 2 < told.len().max(3) {
+        let behind: Vec<&&StalledRank> =
+            reported.iter().filter(|r| r.step == Some(least)).collect();
+        if behind.len() * 2 < reported.len().max(3) {
             return behind
                 .first()
                 .map(|r| (r.rank, format!("at step {least} while others are at {most}")));
@@ -160,7 +161,7 @@ mod tests {
         assert!(hang(&c, &spin(61_000)).is_bad());
         assert!(!hang(&c, &spin(55_000)).is_bad(), "nearly");
         let idle = |ms| StallSignals { idle: 16, ..still(ms, 500.0) };
-        assert!(!hang(&c, &idle(200_000)).is_bad(), "a checkpoint that nobody told of");
+        assert!(!hang(&c, &idle(200_000)).is_bad(), "a checkpoint that nobody reported");
         assert!(hang(&c, &idle(301_000)).is_bad());
         assert!(hang(&c, &StallSignals { apart: 4, ..idle(61_000) }).is_bad(), "a rank is behind");
     }
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_tells_no_steps_is_judged_by_its_gpus() {
+    fn who_reports_no_steps_is_judged_by_its_gpus() {
         let c = WatchConfig::default();
         let s =
             StallSignals { since_step: 301_000, gpus: 8, spinning: 8, ..StallSignals::default() };

@@ -37,7 +37,7 @@ pub struct Heat {
     pub margin: f64,
     /// Power it draws, in watts.
     pub power: f64,
-    /// The median of the node's other GPUs, degrees; none where fewer than three tell.
+    /// The median of the node's other GPUs, degrees; none where fewer than three report.
     pub peers_temp: Option<f64>,
     /// And their power.
     pub peers_power: Option<f64>,

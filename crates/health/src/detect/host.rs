@@ -32,11 +32,11 @@ pub struct AgentSilence {
     pub usual_ms: f64,
     /// How often it was heard since.
     pub heard: u32,
-    /// Rows that each of the others told since, about.
+    /// Rows that each of the others reported since, about.
     pub rounds: u64,
 }
 
-/// An agent that is heard and tells no rows, while other agents do.
+/// An agent that is heard and reports no rows, while other agents do.
 ///
 /// A false alarm costs nothing: ranks go on.
 #[must_use]
@@ -50,15 +50,15 @@ pub fn silent(c: &WatchConfig, s: AgentSilence) -> DetectorVerdict {
     DetectorVerdict::Unknown
 }
 
-/// A GPU without any figure while others of its node tell theirs.
+/// A GPU without any figure while others of its node report theirs.
 ///
 /// A false alarm costs one reboot and a quick test.
 #[must_use]
-pub fn missing(c: &WatchConfig, rows_without: u16, others_tell: bool) -> DetectorVerdict {
+pub fn missing(c: &WatchConfig, rows_without: u16, others_report: bool) -> DetectorVerdict {
     if rows_without == 0 {
         return DetectorVerdict::Good;
     }
-    if rows_without >= c.missing_rows && others_tell {
+    if rows_without >= c.missing_rows && others_report {
         let why = format!("no number in {rows_without} rows while other GPUs report theirs");
         return DetectorVerdict::bad(Severity::Critical, 850, why);
     }
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(
             missing(&c, 9, false),
             DetectorVerdict::Unknown,
-            "the driver tells nothing at all"
+            "the driver reports nothing at all"
         );
         assert_eq!(missing(&c, 0, true), DetectorVerdict::Good);
     }

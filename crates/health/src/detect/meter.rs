@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_meter_tells_a_rate_and_its_pieces() {
+    fn a_meter_reports_a_rate_and_its_pieces() {
         let mut m = Meter::default();
         for i in 0..=120i64 {
             m.add(Time(i * 1000), 7.0 + 2.0 * i as f32, 60_000);

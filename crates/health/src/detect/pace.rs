@@ -11,7 +11,7 @@ pub enum StageKind {
     Own,
     /// Waiting for others.
     Waiting,
-    /// Exchange with others; where waiting is not told apart, it is in here.
+    /// Exchange with others; where waiting is not distinguished, it is in here.
     Exchange,
     /// Reading data.
     Reading,

@@ -1,6 +1,6 @@
 //! A group that fails as a whole is halved until its bad nodes are left: `ceil(log2 n)` rounds,
 //! for any number of bad nodes, as both halves are tested at once. For tests of many nodes
-//! together, like a collective; pairs are told apart sooner by [`super::isolate`].
+//! together, like a collective; pairs are distinguished sooner by [`super::isolate`].
 
 use std::collections::BTreeSet;
 

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_alone_cannot_be_told_apart() {
+    fn two_nodes_alone_cannot_be_distinguished() {
         let h = hunt(2, 1, 0, &BTreeSet::from([1]));
         assert!(h.found.bad().is_empty());
         assert_eq!(h.found.unknown(), [0, 1]);

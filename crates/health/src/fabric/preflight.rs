@@ -6,7 +6,7 @@ use muster_model::policy::FabricPolicy;
 use muster_model::spec::{JobSpec, Preflight};
 use std::collections::BTreeSet;
 
-/// Fewer cannot be told apart.
+/// Fewer cannot be distinguished.
 const LEAST: usize = 4;
 
 /// Whether the nodes that a gang was given are to be tested before it starts.
@@ -17,7 +17,7 @@ pub fn wanted(policy: &FabricPolicy, spec: &JobSpec, placement: &Placement) -> b
     large && spec.preflight == Preflight::Policy && spec.simulate.is_none()
 }
 
-/// Those that were not tested lately, and as many others as it takes to tell who is slow.
+/// Those that were not tested lately, and as many others as it takes to see who is slow.
 #[must_use]
 pub fn pick(nodes: &[NodeName], fresh: impl Fn(&&NodeName) -> bool) -> Vec<NodeName> {
     let (known, mut picked): (Vec<&NodeName>, Vec<&NodeName>) = nodes.iter().partition(fresh);
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_was_not_tested_lately_is_with_enough_others_to_tell() {
+    fn only_who_was_not_tested_lately_is_with_enough_others_to_judge() {
         let nodes: Vec<NodeName> = (1..=9).map(|n| format!("n{n}").parse().unwrap()).collect();
         let with = |fresh: &[&str]| -> Vec<String> {
             let picked = pick(&nodes, |n| fresh.contains(&n.as_str()));

@@ -41,7 +41,7 @@ pub struct View {
 /// When a fault that repeats asks for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repeat {
-    /// So many times, told apart by a pause.
+    /// So many times, distinguished by a pause.
     pub count: u32,
     /// Within this time.
     pub within: Span,

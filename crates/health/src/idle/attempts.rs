@@ -61,7 +61,7 @@ struct ReportedIdle {
     at: Time,
     /// Since when it was idle, on the same clock.
     since: Time,
-    /// The same on the wall's clock. It stays as it was first told while the GPUs stay idle: a
+    /// The same on the wall's clock. It stays as it was first reported while the GPUs stay idle: a
     /// beginning that moves, because a thread waited or the clock was set, is another idleness,
     /// and warned of anew.
     wall: Time,
@@ -192,19 +192,19 @@ mod tests {
     #[test]
     fn what_stays_idle_is_reported_again_with_the_same_beginning() {
         let key = AttemptKey { job: JobId(7), attempt: 1 };
-        let mut told = IdleReports::default();
+        let mut reported = IdleReports::default();
         // The wall's clock is an hour ahead, then it is set.
         let wall = |hours: u64, now: Time| (now, now + Span::hours(hours));
         let idle = |since: Time| BTreeMap::from([(key, (node(0), since))]);
         let first = vec![(key, node(0), ago(20) + Span::hours(1))];
-        assert_eq!(told.due(idle(ago(20)), wall(1, NOW), WARN), first);
-        assert!(told.due(idle(ago(20)), wall(1, NOW + Span::secs(29)), WARN).is_empty());
+        assert_eq!(reported.due(idle(ago(20)), wall(1, NOW), WARN), first);
+        assert!(reported.due(idle(ago(20)), wall(1, NOW + Span::secs(29)), WARN).is_empty());
         let later = NOW + Span::secs(30);
-        assert_eq!(told.due(idle(ago(20)), wall(5, later), WARN), first);
+        assert_eq!(reported.due(idle(ago(20)), wall(5, later), WARN), first);
         // It worked in between: another idleness.
         let later = later + Span::mins(30);
-        assert!(told.due(BTreeMap::new(), wall(1, later), WARN).is_empty());
+        assert!(reported.due(BTreeMap::new(), wall(1, later), WARN).is_empty());
         let again = vec![(key, node(0), NOW + Span::hours(1))];
-        assert_eq!(told.due(idle(NOW), wall(1, later), WARN), again);
+        assert_eq!(reported.due(idle(NOW), wall(1, later), WARN), again);
     }
 }

@@ -1,4 +1,4 @@
-//! What is true now and was told, so that only news is told.
+//! What is true now and was reported, so that only news is reported.
 
 use crate::detect::{DetectorVerdict, FindingReason};
 use muster_model::FailureMode;
@@ -7,7 +7,7 @@ use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::units::{Span, Time};
 
-/// Findings that wait to be told; more have to wait until these are.
+/// Findings that wait to be reported; more have to wait until these are.
 const NEWS_MAX: usize = 65_536;
 
 /// A finding that is true.
@@ -17,16 +17,16 @@ pub(super) struct ActiveFinding {
     kind: FailureMode,
     /// Since when it is not seen any more.
     good_since: Option<Time>,
-    /// When it was last told.
-    told_at: Time,
+    /// When it was last reported.
+    reported_at: Time,
     /// Its node went back into service since: bad again is news, and good closes what is open.
     before_return: bool,
 }
 
-/// What stays true is told again after this: somebody may have closed it meanwhile.
+/// What stays true is reported again after this: somebody may have closed it meanwhile.
 const AGAIN: Span = Span::mins(10);
 
-/// What is to be told.
+/// What is to be reported.
 #[derive(Debug, Default)]
 pub(super) struct PendingFindings(Vec<ObservedFinding>);
 
@@ -116,11 +116,11 @@ impl Findings {
             s.seen.last_seen = s.seen.last_seen.max(at);
             s.seen.count = s.seen.count.saturating_add(1);
             let worse = because.severity > s.seen.severity;
-            if (worse || at >= s.told_at + AGAIN) && !news.full() {
+            if (worse || at >= s.reported_at + AGAIN) && !news.full() {
                 s.seen.severity = because.severity.max(s.seen.severity);
                 s.seen.confidence = because.confidence;
                 s.seen.evidence = vec![because.why];
-                s.told_at = at;
+                s.reported_at = at;
                 news.push(&s.seen);
             }
             return;
@@ -138,7 +138,7 @@ impl Findings {
             seen,
             kind,
             good_since: None,
-            told_at: at,
+            reported_at: at,
             before_return: false,
         });
     }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_news_is_told() {
+    fn only_news_is_reported() {
         let (mut f, mut news) = (Findings::default(), PendingFindings::default());
         settle(&mut f, &mut news, DetectorVerdict::bad(Severity::Warning, 700, "a"), 0);
         settle(&mut f, &mut news, DetectorVerdict::bad(Severity::Warning, 700, "b"), 10);

@@ -21,7 +21,7 @@ pub(super) struct View<'a> {
     pub(super) nodes: &'a mut [Option<Node>],
     pub(super) storage: &'a Fleet,
     pub(super) news: &'a mut PendingFindings,
-    /// What a node told before this is too old to be compared.
+    /// What a node reported before this is too old to be compared.
     pub(super) fresh: Option<Time>,
 }
 
@@ -33,12 +33,12 @@ impl View<'_> {
         self.nodes.get(m.node?).and_then(Option::as_ref)
     }
 
-    /// The GPUs of a rank that tell figures.
+    /// The GPUs of a rank that report figures.
     pub(super) fn gpus<'b>(&'b self, m: &'b Member) -> impl Iterator<Item = &'b Gpu> {
         let all = self.node(m).map_or(&[][..], |n| &n.gpus[..]);
         let of = m.gpus.iter().filter_map(|i| all.get(i as usize));
         let old = self.node(m).is_some_and(|n| n.at < self.fresh);
-        of.filter(move |g| g.told && g.without == 0 && !old)
+        of.filter(move |g| g.reported && g.without == 0 && !old)
     }
 }
 
@@ -79,8 +79,8 @@ impl Attempt {
             self.judged = Time(clock.0.saturating_sub(EVERY));
         }
         self.clock = Some(clock);
-        if self.told != self.told_before {
-            (self.told_before, self.step_clock) = (self.told, clock);
+        if self.reported != self.reported_before {
+            (self.reported_before, self.step_clock) = (self.reported, clock);
         }
         if self.words != self.words_before {
             (self.words_before, self.word_clock) = (self.words, Some(clock));
@@ -201,10 +201,10 @@ impl Attempt {
     fn stragglers(&mut self, slow: &BTreeMap<u32, SlowRank>, at: Time, view: &mut View<'_>) {
         let c = view.config;
         let found = self.persistent(c, slow);
-        let mut told: BTreeSet<Entity> = BTreeSet::new();
+        let mut reported: BTreeSet<Entity> = BTreeSet::new();
         for s in &found {
             let Some((entity, ranks)) = self.whose(s, &found) else { continue };
-            if !told.insert(entity.clone()) {
+            if !reported.insert(entity.clone()) {
                 continue;
             }
             let since = self.ranks[s.rank as usize].since;
@@ -230,7 +230,7 @@ impl Attempt {
         for entity in self.findings.about(FailureMode::STRAGGLER) {
             let node = |e: &Entity| e.node().cloned();
             let there = still.iter().any(|s| *s == entity || node(s) == node(&entity));
-            if !there && !told.contains(&entity) && !self.waited(&entity) {
+            if !there && !reported.contains(&entity) && !self.waited(&entity) {
                 let when = (at, ms(c.over_after));
                 let hit = FindingSubject::default();
                 self.findings.settle(

@@ -26,7 +26,7 @@ const DAY: i64 = 86_400_000;
 pub(super) struct Gpu {
     /// The newest row.
     pub(super) row: [f32; COLS],
-    pub(super) told: bool,
+    pub(super) reported: bool,
     pub(super) busy: bool,
     pub(super) without: u16,
     pub(super) dbe: Tick,
@@ -70,7 +70,7 @@ impl Default for Gpu {
         let none = BusLink { width: f32::NAN, generation: f32::NAN };
         Gpu {
             row: [f32::NAN; COLS],
-            told: false,
+            reported: false,
             busy: false,
             without: 0,
             dbe: Tick::Absent,
@@ -127,13 +127,13 @@ impl Gpu {
         let Some(row) = row else {
             self.row = [f32::NAN; COLS];
             (self.busy, self.dbe, self.steady) = (false, Tick::Absent, SteadyPower::default());
-            if self.told {
+            if self.reported {
                 self.without = self.without.saturating_add(1);
             }
             return;
         };
         self.row = row;
-        (self.told, self.without) = (true, 0);
+        (self.reported, self.without) = (true, 0);
         let util = sane(self.get(Col::Util), 100.5);
         let sm = sane(self.get(Col::Sm), 1.05);
         self.busy = f64::from(util) >= c.busy_util || f64::from(sm) >= c.busy_sm;
@@ -262,17 +262,18 @@ impl Gpu {
         Some((rise, self.power.get()? / self.past_power.get()?))
     }
 
-    /// What its figures say of whether it will fail. What was never told is not known.
+    /// What its figures say of whether it will fail. What was never reported is not known.
     pub(super) fn precursors(&self) -> Precursors {
-        let told = |col: Col| self.get(col).is_finite();
+        let reported = |col: Col| self.get(col).is_finite();
         let count = |m: &Meter| m.rise().by.min(f64::from(u32::MAX)) as u32;
         let whole = |x: f64| x.clamp(0.0, f64::from(u32::MAX)) as u32;
         Precursors {
-            sbe_slope: told(Col::Sbe).then(|| count(&self.sbe_day)),
-            remapped_rows: told(Col::Remapped).then(|| whole(f64::from(self.get(Col::Remapped)))),
-            remap_pending: told(Col::RemapPending).then(|| self.get(Col::RemapPending) >= 0.5),
-            replay_slope: told(Col::Replay).then(|| count(&self.replay_hour)),
-            nvlink_slope: told(Col::Nvlink).then(|| count(&self.nvlink_hour)),
+            sbe_slope: reported(Col::Sbe).then(|| count(&self.sbe_day)),
+            remapped_rows: reported(Col::Remapped)
+                .then(|| whole(f64::from(self.get(Col::Remapped)))),
+            remap_pending: reported(Col::RemapPending).then(|| self.get(Col::RemapPending) >= 0.5),
+            replay_slope: reported(Col::Replay).then(|| count(&self.replay_hour)),
+            nvlink_slope: reported(Col::Nvlink).then(|| count(&self.nvlink_hour)),
             thermal_margin: self.margin.get().map(whole),
             ..Precursors::default()
         }

@@ -23,8 +23,8 @@ pub(super) struct Member {
     /// Place of its node; none while nothing was heard of it.
     pub(super) node: Option<usize>,
     pub(super) gpus: GpuSet,
-    /// Its place in what was told to run.
-    pub(super) told: usize,
+    /// Its place in what was asked to run.
+    pub(super) reported: usize,
 }
 
 /// The slowest of a window: its node, or its rank where there is one node; and how far it was
@@ -42,8 +42,8 @@ pub(super) struct Attempt {
     pub(super) missed: u8,
     pub(super) findings: Findings,
     /// Steps and words so far, to see at a look whether there was one.
-    pub(super) told: u64,
-    pub(super) told_before: u64,
+    pub(super) reported: u64,
+    pub(super) reported_before: u64,
     pub(super) words: u64,
     pub(super) words_before: u64,
     newest_step: Option<u64>,
@@ -92,8 +92,8 @@ impl Attempt {
             ranks: Vec::new(),
             missed: 0,
             findings: Findings::default(),
-            told: 0,
-            told_before: 0,
+            reported: 0,
+            reported_before: 0,
             words: 0,
             words_before: 0,
             newest_step: None,
@@ -138,7 +138,7 @@ impl Attempt {
         if last == Some(s.step) {
             return;
         }
-        self.told += 1;
+        self.reported += 1;
         let steps = last.map_or(0, |l| s.step.saturating_sub(l));
         let between = s.at.since(rank.at).0 as f64 / 1000.0 / steps.max(1) as f64;
         rank.at = s.at;
@@ -146,8 +146,8 @@ impl Attempt {
         let t = s.t.filter(good).or_else(|| Some(between).filter(|b| steps > 0 && good(b)));
         let others = parts.wait + parts.exchange + parts.read + parts.save;
         let whole = t.unwrap_or(parts.own + others);
-        let told = parts.waits_told || parts.exchange_told;
-        let own = if told || parts.own <= 0.0 {
+        let reported = parts.waits_reported || parts.exchange_reported;
+        let own = if reported || parts.own <= 0.0 {
             whole - others
         } else {
             // What is left of the step is waiting that nobody named.
@@ -167,7 +167,7 @@ impl Attempt {
                 self.gaps = self.gaps.saturating_add(1);
             }
             (self.newest_step, self.newest_at) = (Some(s.step), s.at);
-            // Steps go on meanwhile, or nobody told of its end: it does not hold the job up.
+            // Steps go on meanwhile, or nobody reported its end: it does not hold the job up.
             if self.saving_since.is_none_or(|b| s.step.saturating_sub(b) > 10) {
                 self.under_way = false;
             }
@@ -186,7 +186,7 @@ impl Attempt {
     pub(super) fn saving(&mut self, under_way: bool) {
         self.under_way = under_way;
         self.saving_since = self.newest_step;
-        self.told += 1;
+        self.reported += 1;
     }
 
     /// Who runs where.
@@ -200,11 +200,11 @@ impl Attempt {
             .ranks
             .iter()
             .enumerate()
-            .map(|(told, r)| Member {
+            .map(|(reported, r)| Member {
                 rank: r.rank,
                 node: names.get(&r.node).copied(),
                 gpus: r.gpus,
-                told,
+                reported,
             })
             .collect();
         self.members.sort_by_key(|m| m.rank);
@@ -215,7 +215,7 @@ impl Attempt {
 
     /// The name of a member's node.
     pub(super) fn node_name(&self, m: &Member) -> Option<&NodeName> {
-        self.running.as_ref()?.ranks.get(m.told).map(|r| &r.node)
+        self.running.as_ref()?.ranks.get(m.reported).map(|r| &r.node)
     }
 
     pub(super) fn member(&self, rank: u32) -> Option<&Member> {
@@ -235,12 +235,12 @@ impl Attempt {
         if self.newest_at.0.saturating_sub(from.0) < long {
             return None;
         }
-        let told = self.ranks.iter().filter(|r| r.step.is_some()).count();
-        // Where steps are told seldom, two of them have to do.
+        let reported = self.ranks.iter().filter(|r| r.step.is_some()).count();
+        // Where steps are reported seldom, two of them have to do.
         let long = self.newest_at.0.saturating_sub(from.0) >= long.saturating_mul(3);
         let least = if long { 2 } else { 3 };
         let enough = self.ranks.iter().filter(|r| r.steps() >= least).count();
-        if enough == 0 || enough * 2 < told {
+        if enough == 0 || enough * 2 < reported {
             return None;
         }
         let of = |(i, r): (usize, &Rank)| (r.steps() >= 2).then(|| r.pace(i as u32));

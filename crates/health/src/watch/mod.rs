@@ -55,14 +55,14 @@ pub struct Signals<'a> {
     pub host: &'a [f32],
 }
 
-/// A step that a rank told.
+/// A step that a rank reported.
 #[derive(Debug, Clone, Copy)]
 pub struct StepObservation<'a> {
     /// The attempt the rank belongs to.
     pub key: AttemptKey,
     /// The global rank.
     pub rank: u32,
-    /// When it was told.
+    /// When it was reported.
     pub at: Time,
     /// The step's number, as the rank counts.
     pub step: u64,
@@ -297,7 +297,7 @@ impl Watch {
     #[must_use]
     pub fn precursors(&self, node: &NodeName, gpu: u32) -> Option<Precursors> {
         let node = self.nodes.get(*self.names.get(node)?)?.as_ref()?;
-        node.gpus.get(gpu as usize).filter(|g| g.told).map(gpu::Gpu::precursors)
+        node.gpus.get(gpu as usize).filter(|g| g.reported).map(gpu::Gpu::precursors)
     }
 
     /// Nodes and ranks that are remembered, for metrics.

@@ -165,13 +165,13 @@ impl Node {
     /// Judges the GPUs by their newest row.
     pub(super) fn evaluate_gpus(&mut self, c: &WatchConfig, at: Time, news: &mut PendingFindings) {
         let peers = Peers::of(&self.gpus);
-        let tell = self.gpus.iter().filter(|g| g.told && g.without == 0).count();
+        let reporting = self.gpus.iter().filter(|g| g.reported && g.without == 0).count();
         for i in 0..self.gpus.len() {
             let g = &mut self.gpus[i];
-            if !g.told {
+            if !g.reported {
                 continue;
             }
-            let missing = host::missing(c, g.without, tell > 0);
+            let missing = host::missing(c, g.without, reporting > 0);
             let dbe = match g.dbe {
                 Tick::Rose(by) => memory::uncorrectable(by, false),
                 Tick::Restarted => memory::uncorrectable(0.0, true),
@@ -240,7 +240,7 @@ impl Node {
         }
         self.hazard_at = Some(at);
         for i in 0..self.gpus.len() {
-            if !self.gpus[i].told || self.gpus[i].without > 0 {
+            if !self.gpus[i].reported || self.gpus[i].without > 0 {
                 continue;
             }
             let precursors = self.gpus[i].precursors();

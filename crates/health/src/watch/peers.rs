@@ -70,7 +70,7 @@ impl Peers {
 
 impl Gpu {
     pub(super) fn thermal(&mut self, c: &WatchConfig, peers: &Peers, at: Time) -> DetectorVerdict {
-        if !self.told || self.without > 0 {
+        if !self.reported || self.without > 0 {
             return DetectorVerdict::Unknown;
         }
         let nan = f64::NAN;

@@ -16,8 +16,8 @@ pub(super) struct Parts {
     pub(super) exchange: f64,
     pub(super) read: f64,
     pub(super) save: f64,
-    pub(super) waits_told: bool,
-    pub(super) exchange_told: bool,
+    pub(super) waits_reported: bool,
+    pub(super) exchange_reported: bool,
     any: bool,
 }
 
@@ -31,11 +31,11 @@ impl Parts {
             StageKind::Own => self.own += secs,
             StageKind::Waiting => {
                 self.wait += secs;
-                self.waits_told = true;
+                self.waits_reported = true;
             }
             StageKind::Exchange => {
                 self.exchange += secs;
-                self.exchange_told = true;
+                self.exchange_reported = true;
             }
             StageKind::Reading => self.read += secs,
             StageKind::Saving => self.save += secs,
@@ -54,7 +54,7 @@ pub(super) struct Rank {
     wait: f32,
     exchange: f32,
     read: f32,
-    /// Stages were told, so that waiting is told apart.
+    /// Stages were reported, so that waiting is distinguished.
     open: bool,
     base: FadingAverage,
     windows: u8,
@@ -99,8 +99,8 @@ impl Rank {
         self.own = [self.own[0] + own, self.own[1].max(own), self.own[2].min(own)];
         self.t = [self.t[0] + t, self.t[1].max(t)];
         self.wait += (parts.wait + parts.exchange) as f32;
-        // Without waiting told apart, it is in the exchange, and says nothing of the network.
-        let apart = parts.waits_told && parts.exchange_told;
+        // Without waiting distinguished, it is in the exchange, and says nothing of the network.
+        let apart = parts.waits_reported && parts.exchange_reported;
         self.exchange += if apart { parts.exchange as f32 } else { f32::NAN };
         self.read += parts.read as f32;
         self.open = parts.any;
@@ -110,7 +110,7 @@ impl Rank {
         self.n
     }
 
-    /// Stages are told.
+    /// Stages are reported.
     pub(super) fn open(&self) -> bool {
         self.open
     }

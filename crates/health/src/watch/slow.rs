@@ -1,4 +1,4 @@
-//! A job beside its own past, and the rank that others wait for where steps do not tell.
+//! A job beside its own past, and the rank that others wait for where steps do not show it.
 
 use super::gangs::View;
 use super::gpu::Gpu;
@@ -78,7 +78,7 @@ impl Attempt {
         self.about_job(FailureMode::LOADER_STARVED, say, when, rank, view.news);
     }
 
-    /// Steps tell nothing of who waits for whom: the straggler is the one that works, or whose
+    /// Steps say nothing of who waits for whom: the straggler is the one that works, or whose
     /// clocks are low, while the others wait and the job is slower than it was.
     pub(super) fn evaluate_stragglers(&mut self, at: Time, view: &mut View<'_>) {
         let c = view.config;

@@ -109,9 +109,9 @@ impl Attempt {
         still.apart = apart.saturating_sub(self.usual_apart);
         if drawing > 0 {
             let mean = watts / f64::from(drawing);
-            let told = still.usual_gap.is_some();
+            let reported = still.usual_gap.is_some();
             let held = still.saving || still.storage_stalls;
-            let moving = told && !held && still.since_step < ms(c.hang_floor) / 4;
+            let moving = reported && !held && still.since_step < ms(c.hang_floor) / 4;
             let util = used_by / f64::from(drawing);
             self.util = Some(util);
             if moving && !self.slower {
@@ -121,10 +121,10 @@ impl Attempt {
                 // The largest of the last while.
                 self.usual_apart = apart.max(self.usual_apart - self.usual_apart / 64);
             }
-            // Without steps only what was drawn before can tell, so it fades slowly.
+            // Without steps only what was drawn before can show it, so it fades slowly.
             let tau = match usual {
                 _ if moving => Some(120.0),
-                Some(u) if told || mean < u => (!told).then_some(7200.0),
+                Some(u) if reported || mean < u => (!reported).then_some(7200.0),
                 _ => Some(60.0),
             };
             if let Some(tau) = tau {

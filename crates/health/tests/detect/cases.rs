@@ -24,7 +24,7 @@ fn one(what: FaultEffect) -> Vec<ObservedFinding> {
 fn kinds(found: &[ObservedFinding]) -> Vec<(String, String)> {
     let open = found.iter().filter(|f| !f.over);
     let mut out: Vec<_> = open.map(|f| (f.kind.clone(), f.entity.to_string())).collect();
-    // What became worse is told again.
+    // What became worse is reported again.
     out.dedup();
     out
 }
@@ -84,7 +84,7 @@ fn what_only_looks_like_it_is_nothing() {
 }
 
 #[test]
-fn what_ends_is_over_and_told_once() {
+fn what_ends_is_over_and_reported_once() {
     let mut f = fleet(Job::on(vec![0, 1, 2, 3]), 3);
     f.run(10 * MIN);
     f.troubles.push(FaultInjection {
@@ -233,7 +233,7 @@ fn a_gang_that_lost_a_node_does_not_hang_by_itself() {
 }
 
 #[test]
-fn a_checkpoint_that_is_told_is_no_hang() {
+fn a_checkpoint_that_is_reported_is_no_hang() {
     let job = Job { hang: Some((15 * MIN, 3)), ..Job::on(vec![0, 1, 2, 3]) };
     let mut f = fleet(job, 17);
     f.run(15 * MIN - f.row_ms);
@@ -254,7 +254,7 @@ fn a_file_system_that_stalls_is_one_finding_and_nodes_are_left_alone() {
 }
 
 #[test]
-fn steps_that_tell_only_their_time_still_name_the_one_that_is_waited_for() {
+fn steps_that_report_only_their_time_still_name_the_one_that_is_waited_for() {
     let job = Job { stages: false, ..Job::on(vec![0, 1, 2, 3]) };
     let mut f = fleet(job, 23);
     f.troubles.push(FaultInjection {
@@ -269,7 +269,7 @@ fn steps_that_tell_only_their_time_still_name_the_one_that_is_waited_for() {
 }
 
 #[test]
-fn an_agent_that_is_heard_and_tells_no_rows_hangs() {
+fn an_agent_that_is_heard_and_reports_no_rows_hangs() {
     let mut f = fleet(Job::on(vec![0, 1]), 29);
     f.run(10 * MIN);
     let n3 = f.names.pop().expect("a node");
@@ -325,7 +325,7 @@ fn precursors_are_kept_and_weighed() {
         });
         found.extend(w.collect_findings(Time(i * 10_000), &[]));
     }
-    // It stands for 40 minutes: one finding, that is told again now and then.
+    // It stands for 40 minutes: one finding, that is reported again now and then.
     let hazards: BTreeSet<_> = found
         .iter()
         .filter(|f| f.kind == "hazard")
@@ -333,11 +333,11 @@ fn precursors_are_kept_and_weighed() {
         .collect();
     assert_eq!(hazards.len(), 1, "{found:?}");
     assert_eq!(hazards.first().expect("one").0, "gpu:n1/1");
-    // What a node is marked with is the chance that the finding tells.
+    // What a node is marked with is the chance that the finding reports.
     let first = found.iter().find(|f| f.kind == "hazard").expect("one");
-    let told = format!("{:.0}% within a month", f64::from(first.confidence) / 10.0);
-    assert!(first.evidence.iter().any(|line| line.contains(&told)), "{first:?}");
-    let p = w.precursors(&node, 0).expect("told");
+    let reported = format!("{:.0}% within a month", f64::from(first.confidence) / 10.0);
+    assert!(first.evidence.iter().any(|line| line.contains(&reported)), "{first:?}");
+    let p = w.precursors(&node, 0).expect("reported");
     assert_eq!((p.sbe_slope, p.nvlink_slope, p.replay_slope), (Some(1), Some(0), None));
     assert_eq!(w.precursors(&node, 7), None);
 }

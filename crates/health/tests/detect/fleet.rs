@@ -1,4 +1,4 @@
-//! A small made-up fleet: rows and steps as agents would tell them, with faults and look-alikes.
+//! A small made-up fleet: rows and steps as agents would report them, with faults and look-alikes.
 
 use muster_health::watch::{RankAt, Running, Signals, StepObservation, Watch};
 use muster_model::finding::ObservedFinding;
@@ -101,7 +101,7 @@ pub(crate) struct Job {
     pub(crate) nodes: Vec<usize>,
     pub(crate) step_s: f64,
     pub(crate) stages: bool,
-    /// Told every so many steps.
+    /// Reported every so many steps.
     pub(crate) every: u64,
     pub(crate) moe: bool,
     /// One rank after the other has more to do, for two minutes each.

@@ -1,4 +1,5 @@
-//! Whatever is told, the watch goes on, remembers a bounded amount, and names no healthy node as the cause.
+//! Whatever is reported, the watch goes on, remembers a bounded amount, and names no healthy node
+//! as the cause.
 
 use super::fleet::{COLUMNS, Fleet, Job, Rng};
 use muster_health::watch::{RankAt, Running, Signals, StepObservation, Watch, WatchConfig};
@@ -78,7 +79,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn nothing_that_is_told_stops_it(all in prop::collection::vec(said(), 1..120)) {
+    fn nothing_that_is_reported_stops_it(all in prop::collection::vec(said(), 1..120)) {
         let mut w = Watch::new(WatchConfig { nodes_max: 3, ranks_max: 100, ..WatchConfig::default() });
         let ranks = (0..40u32)
             .map(|r| RankAt { rank: r, node: name((r % 4) as u8), gpus: GpuSet(1 << (r % 64)) })

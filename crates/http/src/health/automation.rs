@@ -51,9 +51,9 @@ fn taken<'a>(all: impl Iterator<Item = &'a (Time, NodeName)>, now: Time) -> Vec<
     let last: BTreeMap<&NodeName, Time> = hour.map(|(at, node)| (node, *at)).collect();
     let mut last: Vec<(Time, &NodeName)> = last.into_iter().map(|(node, at)| (at, node)).collect();
     last.sort();
-    let told =
+    let reported =
         |(at, node): (Time, &NodeName)| NodeTakenOut { at: at.into(), node: node.to_string() };
-    last.into_iter().map(told).collect()
+    last.into_iter().map(reported).collect()
 }
 
 /// Get the status of automation, and its limits.

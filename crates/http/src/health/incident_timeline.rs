@@ -1,4 +1,4 @@
-//! What the log tells of an incident, and what it cost: a fold over records.
+//! What the log shows of an incident, and what it cost: a fold over records.
 
 use super::timeline::{self, NodeSubjects};
 use muster_api::{IncidentEntry, IncidentImpact};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Entries of a record.
 const ENTRIES: usize = 1000;
-/// Nodes whose timelines are told.
+/// Nodes whose timelines are reported.
 const NODES: usize = 64;
 /// What happened so shortly before the first finding belongs to it.
 const BEFORE: Span = Span::mins(10);
@@ -31,7 +31,7 @@ fn describe_change(news: AlertChange) -> &'static str {
     }
 }
 
-/// Everything that the log tells of an incident.
+/// Everything that the log shows of an incident.
 pub(super) struct IncidentTimeline {
     pub(super) incident: Arc<Incident>,
     findings: BTreeMap<u64, Arc<Finding>>,
@@ -180,9 +180,9 @@ impl IncidentTimeline {
             }
             Event::AlertsNotified { receiver, alerts } => {
                 let mine = alerts.iter().filter(|(id, _)| self.alerts.contains(id));
-                let told: Vec<(AlertChange, bool)> =
+                let reported: Vec<(AlertChange, bool)> =
                     mine.map(|(id, news)| (*news, self.pages.contains(id))).collect();
-                for (news, page) in told {
+                for (news, page) in reported {
                     self.called += u32::from(page && news != AlertChange::Over);
                     self.add(
                         r,
@@ -265,11 +265,11 @@ impl IncidentTimeline {
             }
             _ => {}
         }
-        let told = self
+        let reported = self
             .abouts
             .iter()
             .find_map(|a| timeline::timeline_entry(r, a).map(|e| (a.node().clone(), e)));
-        if let Some((node, e)) = told {
+        if let Some((node, e)) = reported {
             self.add(r, e.what.word(), Some(&node), e.text);
         }
     }
@@ -492,10 +492,10 @@ mod tests {
         assert_eq!(impact.gpu_milli_hours, 8 * (1000 + 500), "an hour and half of one");
         assert_eq!((impact.jobs, impact.projects), (vec![3], vec!["nlp".to_owned()]));
         assert_eq!((impact.pages, impact.seconds, impact.seconds_to_detect), (1, 7200, 60));
-        let told: Vec<&str> =
+        let reported: Vec<&str> =
             s.entries.iter().filter(|e| e.what == "alert").map(|e| e.text.as_str()).collect();
         assert_eq!(
-            told,
+            reported,
             ["page: leaf l1 is lost", "oncall was notified of it", "acknowledged by ana: on it"]
         );
     }

@@ -21,7 +21,7 @@ use muster_slo::service::concerns_service;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Findings told in one summary.
+/// Findings reported in one summary.
 const FINDINGS: usize = 100;
 /// What a tenant reads of a page that a receiver was sent.
 const PAGED: &str = "the operators of this site were paged";
@@ -113,9 +113,9 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
     out
 }
 
-/// Whether a finding is listed by itself. One of an incident is told with that, unless an operator
-/// denied or undid what was to be done about it, which no incident says. Tenants see no incidents,
-/// so that nothing of theirs hides in one.
+/// Whether a finding is listed by itself. One of an incident is reported with that, unless an
+/// operator denied or undid what was to be done about it, which no incident says. Tenants see no
+/// incidents, so that nothing of theirs hides in one.
 fn has_own_line(s: &Site, f: &ModelFinding, whole: bool) -> bool {
     let chosen = f.remediation.and_then(|id| s.health.remediations.get(&id));
     let by_operator = matches!(
@@ -290,7 +290,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
         let how = Some(tended(s, f)).filter(|how| whole || *how == FindingTreatment::Acted);
         *critical.entry(how.unwrap_or(FindingTreatment::Alone)).or_default() += 1;
     }
-    // Those of incidents are told with them; but the list of what is pending has theirs, too.
+    // Those of incidents are reported with them; but the list of what is pending has theirs, too.
     for f in s.health.open().filter(|f| !has_own_line(s, f, whole)) {
         let critical_one = f.seen.severity == Severity::Critical;
         if critical_one && tended(s, &findings::view(f)) == FindingTreatment::Approval {
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_denied_is_not_told_as_if_nothing_had_been_chosen() {
+    fn what_was_denied_is_not_reported_as_if_nothing_had_been_chosen() {
         let mut site = Site::default();
         let mut found = muster_api::samples::finding(12);
         found.remediation = None;
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_undone_is_not_told_as_if_nothing_had_been_chosen() {
+    fn what_was_undone_is_not_reported_as_if_nothing_had_been_chosen() {
         let mut site = Site::default();
         let mut found = muster_api::samples::finding(12);
         let remediation = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus", "node": "hgx-01",

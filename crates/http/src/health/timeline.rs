@@ -48,7 +48,7 @@ pub(crate) async fn get(
     let (seq, about) = found.ok_or_else(|| {
         Failure::not_found(format!("there is no node {node}")).hint("`muster nodes` lists them")
     })?;
-    // Only one way leads to each entry: the log tells in which order things happened, and what it
+    // Only one way leads to each entry: the log shows in which order things happened, and what it
     // does not reach comes from what is remembered.
     let (mut items, from) = logged(&app, &about, seq).await?;
     items.reverse();
@@ -179,7 +179,7 @@ fn ended(ok: bool, message: &str) -> String {
     because(if ok { "done" } else { "failed" }, message)
 }
 
-/// What the newest part of the log tells, oldest first; and when that part begins, where the log
+/// What the newest part of the log shows, oldest first; and when that part begins, where the log
 /// begins before it.
 async fn logged(
     app: &App,

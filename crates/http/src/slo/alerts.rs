@@ -1,4 +1,4 @@
-//! What somebody has to be told of.
+//! What somebody has to be notified of.
 
 use crate::auth::{Caller, OperatorWriter, Reader};
 use crate::error::{Failure, Reply};
@@ -28,7 +28,7 @@ pub(crate) fn view(
         at: t.at.into(),
         over: t.over,
     });
-    // Who is told is the site's own business.
+    // Who is notified is the site's own business.
     let notifications =
         if caller.actor.project.is_none() { notifications.collect() } else { Vec::new() };
     let mut out = Alert::of(a, notifications);

@@ -97,8 +97,9 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
     });
     // What a node said before it fell silent does not count.
     let is_fresh = |age: Span| age < FRESH;
-    let told = names.iter().filter(|n| app.agents().metrics_age(n, now).is_some_and(is_fresh));
-    site.telling = told.count() as u64;
+    let names_reporting =
+        names.iter().filter(|n| app.agents().metrics_age(n, now).is_some_and(is_fresh));
+    site.reporting = names_reporting.count() as u64;
     let standings = app.objective_statuses().get(app.brain());
     site.counted = standings.iter().filter(|s| s.status.sli.is_some()).count() as u64;
     let backlog = app.post().backlog(app.brain(), now);

@@ -1,4 +1,4 @@
-//! Who is told of what, and what waits for them.
+//! Who is notified of what, and what waits for them.
 
 use crate::auth::{AdminWriter, Reader};
 use crate::error::Reply;

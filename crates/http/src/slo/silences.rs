@@ -1,4 +1,4 @@
-//! Times in which some alerts are not told.
+//! Times in which some alerts are not sent.
 
 use super::label;
 use crate::auth::{OperatorWriter, Reader, Writer};

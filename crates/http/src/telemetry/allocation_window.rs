@@ -1,4 +1,4 @@
-//! When an attempt held its GPUs. What is told of them before and after is of others' work.
+//! When an attempt held its GPUs. What is reported of them before and after is of others' work.
 
 use muster_model::job::{Job, SlotState};
 use muster_model::names::NodeName;

@@ -10,10 +10,10 @@ use muster_model::placement::{Placement, Slot};
 use muster_server::agents::{Agents, Window};
 use std::collections::BTreeMap;
 
-/// GPUs that are told one by one, whatever was asked for.
+/// GPUs that are reported one by one, whatever was asked for.
 const GPUS_MAX: usize = 512;
 
-/// In which order ranks are told.
+/// In which order ranks are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Rank,
@@ -29,7 +29,7 @@ pub(super) struct LinesRequest {
     pub(super) ranks: u32,
 }
 
-/// What is told.
+/// What is reported.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) ranks: u32,
@@ -129,11 +129,11 @@ pub(super) fn of(
         }
     }
     out.step_band = band(crowd.band());
-    let told = ranks.iter().filter_map(|(rank, _, _, m)| Some((*rank, (*m)?)));
-    out.slowest = told.clone().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(rank, _)| rank);
-    out.fastest = told.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(rank, _)| rank);
+    let reported = ranks.iter().filter_map(|(rank, _, _, m)| Some((*rank, (*m)?)));
+    out.slowest = reported.clone().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(rank, _)| rank);
+    out.fastest = reported.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(rank, _)| rank);
     if asked.order == Order::Slow {
-        // Those that tell nothing come last; equals stay in the order of their ranks.
+        // Those that report nothing come last; equals stay in the order of their ranks.
         let key = |m: Option<f32>| m.unwrap_or(f32::NEG_INFINITY);
         ranks.sort_by(|a, b| key(b.3).total_cmp(&key(a.3)));
     }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(l.lines[9].gpus.len(), 1);
         let g = &l.lines[9].gpus[0];
         assert_eq!((g.gpu, g.metrics[0].last().unwrap()), (1, &Some(11.0)));
-        assert!(g.metrics[1].is_empty(), "nobody tells of power");
+        assert!(g.metrics[1].is_empty(), "nobody reports power");
         assert_eq!(l.bands[0].high.last().unwrap(), &Some(17.0));
         let l = make_lines(&p, &rows(4, 8), Order::Rank, 20, 20);
         assert_eq!((l.lines.len(), l.next), (12, None));
@@ -249,7 +249,7 @@ mod tests {
     fn one_rank_on_a_node_has_all_its_gpus() {
         let l = make_lines(&gang(2, 1, 8), &rows(2, 8), Order::Rank, 0, 9);
         assert_eq!(l.lines.iter().map(|l| l.gpus.len()).collect::<Vec<_>>(), [8, 8]);
-        // Three ranks cannot share eight GPUs out: they are told with the first.
+        // Three ranks cannot share eight GPUs out: they are reported with the first.
         let l = make_lines(&gang(1, 3, 8), &rows(1, 8), Order::Rank, 0, 9);
         assert_eq!(l.lines.iter().map(|l| l.gpus.len()).collect::<Vec<_>>(), [8, 0, 0]);
     }

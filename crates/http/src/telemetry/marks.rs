@@ -11,7 +11,7 @@ use muster_model::placement::{GpuSet, Placement};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Marks that are told; the newest count.
+/// Marks that are reported; the newest count.
 const MOST: usize = 200;
 
 fn mark(at: Time, what: &str, text: String) -> TelemetryMark {

@@ -49,7 +49,7 @@ const USUAL: [&str; 9] = [
     "nvlink_rx",
     "nvlink_tx",
 ];
-/// Ranks told one by one.
+/// Ranks reported one by one.
 const RANKS: u32 = 32;
 const RANKS_MAX: u32 = 256;
 
@@ -72,7 +72,7 @@ pub(crate) async fn get(
     let metering = app.agents().metering();
     let heard = metering.recent(job.id, q.attempt);
     let reporting_since = metering.since();
-    // Nobody has told anything yet: at least it is known who is where.
+    // Nobody has reported anything yet: at least it is known who is where.
     let current = job.attempt.as_ref().filter(|a| q.attempt.is_none_or(|n| n == a.no));
     let newer = current.filter(|a| heard.as_ref().is_none_or(|(no, _)| *no < a.no));
     let (no, placement, track, checkpoints) = match (newer, heard) {

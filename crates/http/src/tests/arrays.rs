@@ -82,7 +82,7 @@ async fn an_array_is_queued_again_without_the_tasks_that_succeeded() {
     s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
     when(&s, &format!("{id}_2"), |j| j["state"] == "cancelled").await;
     when(&s, &format!("{id}_1"), |j| j["state"] == "failed").await;
-    // What is asked of the array is told of the array.
+    // What is asked of the array is reported of the array.
     let array = s.get(&s.user, &format!("/v1/jobs/{id}/array")).await.json();
     let states: Vec<&Value> =
         array["items"].as_array().unwrap().iter().map(|t| &t["state"]).collect();

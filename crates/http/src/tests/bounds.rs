@@ -249,12 +249,12 @@ async fn a_task_shows_its_own_index_and_not_the_whole_array() {
     assert_eq!((&one["spec"]["array"], &one["array"]["count"]), (&json!("6"), &json!(4)));
     // What was written is where everything is.
     let log = s.get(&s.user, "/v1/events").await.json();
-    let told = items(&log).iter().find(|e| e["kind"] == "job_submitted").unwrap();
-    assert!(told["data"].to_string().contains("5-7,1"), "{told}");
+    let submitted = items(&log).iter().find(|e| e["kind"] == "job_submitted").unwrap();
+    assert!(submitted["data"].to_string().contains("5-7,1"), "{submitted}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_was_told_503_learns_by_its_key_what_became_of_the_write() {
+async fn whoever_got_503_learns_by_its_key_what_became_of_the_write() {
     let s = site().await;
     // The same server with little patience gives up while the write is under way.
     let config = HttpConfig { request_timeout: Duration::from_millis(50), ..patient() };
@@ -271,7 +271,7 @@ async fn whoever_was_told_503_learns_by_its_key_what_became_of_the_write() {
     assert_eq!(hasty.headers()["retry-after"], "1");
     lock.execute_batch("ROLLBACK").unwrap();
     // A store that waited for too long meanwhile takes writes again after a moment.
-    let told = async {
+    let submitted = async {
         loop {
             let got = s.call(&s.user, "POST", "/v1/jobs", &spec, &key).await;
             if got.status != 503 {
@@ -280,7 +280,8 @@ async fn whoever_was_told_503_learns_by_its_key_what_became_of_the_write() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let first = tokio::time::timeout(PATIENCE, told).await.expect("the store takes writes again");
+    let first =
+        tokio::time::timeout(PATIENCE, submitted).await.expect("the store takes writes again");
     let again = s.call(&s.user, "POST", "/v1/jobs", &spec, &key).await;
     assert_eq!((first.status.as_u16(), again.status.as_u16()), (201, 201), "{:?}", first.body);
     assert_eq!(first.json()["id"], again.json()["id"]);
@@ -414,11 +415,11 @@ async fn a_job_of_another_project_that_takes_the_place_of_ones_own_has_no_number
     let id = mine["id"].as_str().unwrap();
     when(&s, id, |j| j["state"] == "starting").await;
     let key = AttemptKey { job: JobId(mine["number"].as_u64().unwrap()), attempt: 1 };
-    let tell = async |observed| {
+    let report = async |observed| {
         let node = "n1".parse().unwrap();
         s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
     };
-    tell(Observed::Running).await;
+    report(Observed::Running).await;
     let theirs = s.post(&s.other, "/v1/jobs", &work("on-demand")).await.json();
     let other = theirs["number"].as_u64().unwrap();
     let stopping = when(&s, id, |j| j["attempt"]["stop"].is_object()).await;
@@ -428,7 +429,7 @@ async fn a_job_of_another_project_that_takes_the_place_of_ones_own_has_no_number
     let path = format!("/v1/jobs/{id}");
     let seen = s.get(&s.operator, &path).await.json();
     assert_eq!(seen["attempt"]["stop"]["reason"]["by"], other, "operators see it");
-    tell(Observed::Ended(SlotEnd::Stopped)).await;
+    report(Observed::Ended(SlotEnd::Stopped)).await;
     let waits = when(&s, id, |j| j["state"] == "queued").await;
     assert!(!waits.to_string().contains(&format!("job {other}")), "{waits}");
     for (token, seen) in [(&s.user, false), (&s.operator, true)] {

@@ -227,7 +227,7 @@ async fn the_past_has_the_metrics_that_its_history_has() {
     assert_eq!(known().await, [255; 8], "nothing is made up");
     take(&s, &row("n1", at, 64.0)).await;
     assert_eq!(known().await, [64; 8]);
-    // Nobody holds them: a project is not told what they do.
+    // Nobody holds them: a project does not see what they do.
     let others = picture_of(&s, &s.other, at).await.unwrap();
     assert_eq!(others.body[8 * 14..8 * 15], [255; 8]);
 }
@@ -270,7 +270,7 @@ async fn addresses_of_the_console_open_anywhere_and_the_apis_stay_its_own() {
     for path in ["/v1/nonsense", "/ui/nonsense.js"] {
         assert_eq!(open(path).await.error(), "not_found");
     }
-    assert_eq!(s.get("", "/nodes/n1").await.error(), "not_found", "a program is told");
+    assert_eq!(s.get("", "/nodes/n1").await.error(), "not_found", "a program gets it");
 }
 
 #[test]

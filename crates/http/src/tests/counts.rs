@@ -1,4 +1,4 @@
-//! What the server counts about its own answers, and how often the log is told.
+//! What the server counts about its own answers, and how often they are written to the log.
 
 use super::{Site, site};
 use muster_model::command::Command;
@@ -11,7 +11,7 @@ use muster_slo::{Series, TimeRange};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the log was told, record by record.
+/// What was written to the log, record by record.
 async fn indicator_counts(s: &Site) -> Vec<Vec<IndicatorCount>> {
     let counts = |r: Arc<Record>| match &r.event {
         Event::CountsReported { counts } => Some(counts.clone()),
@@ -25,7 +25,7 @@ fn sum<'a>(counts: impl IntoIterator<Item = &'a IndicatorCount>) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_told_at_once() {
+async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_reported_at_once() {
     let s = site().await;
     let api = r#"{"name":"api","sli":"api_availability","target":"99.9%"}"#;
     let api = serde_json::from_str(api).unwrap();
@@ -44,12 +44,12 @@ async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_told_at
     }
     let all = indicator_counts(&s).await;
     assert_eq!(all.len(), 12, "{all:?}");
-    assert_eq!(sum(all.iter().flatten()), (56, 56), "the last minutes are not told yet");
+    assert_eq!(sum(all.iter().flatten()), (56, 56), "the last minutes are not reported yet");
     counter.served(ServedRequest { submits: false, status: 503, took: Duration::ZERO });
     look(178).await;
     let all = indicator_counts(&s).await;
     assert_eq!((all.len(), sum(all.iter().flatten())), (13, (59, 60)));
-    // Each counts in its own minute, whenever the log was told.
+    // Each counts in its own minute, whenever it was written to the log.
     let series = Series { sli: Sli::ApiAvailability, scope: Scope::default() };
     let lately = |minute| {
         let now = start + Span::mins(minute);

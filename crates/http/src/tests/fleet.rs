@@ -17,7 +17,7 @@ fn parts(v: &Value) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_fleet_is_told_by_hour_and_day_and_adds_up() {
+async fn the_fleet_is_reported_by_hour_and_day_and_adds_up() {
     let s = site().await;
     let spec = json!({"name": "train", "gang": {"gpus": 4}, "run": {"command": ["train"]}});
     let got = s.post(&s.user, "/v1/jobs", &spec).await;
@@ -62,7 +62,7 @@ async fn the_fleet_is_told_by_hour_and_day_and_adds_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_project_is_told_only_its_own() {
+async fn a_project_sees_only_its_own() {
     let s = site().await;
     s.held_job(&s.user).await;
     s.held_job(&s.other).await;
@@ -102,7 +102,7 @@ async fn whole_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_week_and_a_month_are_told_with_their_objectives() {
+async fn a_week_and_a_month_are_reported_with_their_objectives() {
     whole_day().await;
     let s = site().await;
     s.held_job(&s.user).await;

@@ -19,7 +19,7 @@ fn fault(code: &str, attempt: Option<AttemptKey>) -> ObservedFault {
         pid: None,
         attempt,
         rank: None,
-        text: "told".into(),
+        text: "reported".into(),
     }
 }
 
@@ -35,8 +35,8 @@ async fn faults_are_listed_by_page_and_tenants_see_their_own() {
     let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
     let number = job["number"].as_u64().unwrap();
     let key = AttemptKey { job: JobId(number), attempt: 1 };
-    let told = [fault("xid-79", None), fault("xid-31", Some(key)), fault("oom", None)];
-    for f in told {
+    let reported = [fault("xid-79", None), fault("xid-31", Some(key)), fault("oom", None)];
+    for f in reported {
         let faults = vec![f];
         let n1 = "n1".parse().unwrap();
         s.brain.system(Command::FaultsSeen { node: n1, faults }).await.unwrap();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 fn seen(kind: &str, entity: &str, severity: Severity) -> ObservedFinding {
     let entity: Entity = entity.parse().unwrap();
-    ObservedFinding::new(kind, entity, severity, Time(5)).because("it was told so")
+    ObservedFinding::new(kind, entity, severity, Time(5)).because("it was reported so")
 }
 
 fn kinds(v: &Value) -> Vec<String> {
@@ -30,12 +30,12 @@ async fn findings_are_listed_by_page_and_tenants_see_their_own() {
     let number = job["number"].as_u64().unwrap();
     let mut own = seen("oom", "node:n1", Severity::Info);
     own.attempt = Some(AttemptKey { job: JobId(number), attempt: 1 });
-    let told = [
+    let reported = [
         seen("ecc-rate", "gpu:n1/3", Severity::Warning),
         own,
         seen("config-drift", "node:n1", Severity::Warning),
     ];
-    for f in told {
+    for f in reported {
         s.brain.system(Command::FindingsSeen { findings: vec![f] }).await.unwrap();
     }
     let all = ["config-drift", "oom", "ecc-rate"];
@@ -361,7 +361,7 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     assert_eq!((got.status.as_u16(), &got.json()["ended_at"]), (200, &Value::Null));
 }
 
-/// A GPU fell off the bus, as the kernel of its node told.
+/// A GPU fell off the bus, as the kernel of its node reported.
 fn off_the_bus(gpu: u32, at: Time) -> ObservedFault {
     ObservedFault {
         code: "xid-79".into(),
@@ -374,7 +374,7 @@ fn off_the_bus(gpu: u32, at: Time) -> ObservedFault {
         pid: None,
         attempt: None,
         rank: None,
-        text: "told".into(),
+        text: "reported".into(),
     }
 }
 
@@ -488,9 +488,9 @@ async fn a_token_tries_remediations_on_the_past_once_at_a_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_report_of_a_week_counts_the_findings_that_the_list_shows() {
     let s = site().await;
-    let told = vec![seen("ecc-rate", "gpu:n1/3", Severity::Warning)];
-    s.brain.system(Command::FindingsSeen { findings: told }).await.unwrap();
-    // What follows from a fault that the node told is a finding like any other.
+    let reported = vec![seen("ecc-rate", "gpu:n1/3", Severity::Warning)];
+    s.brain.system(Command::FindingsSeen { findings: reported }).await.unwrap();
+    // What follows from a fault that the node reported is a finding like any other.
     let fault = off_the_bus(0, s.brain.now());
     let node = "n1".parse().unwrap();
     s.brain.system(Command::FaultsSeen { node, faults: vec![fault] }).await.unwrap();
@@ -558,7 +558,7 @@ async fn a_third_unhealthy_node_takes_no_new_work_and_is_not_called_taken() {
     let taken = automation["taken"].as_array().unwrap().iter().map(|t| &t["node"]);
     assert_eq!(taken.collect::<Vec<_>>(), ["n1", "n5"], "{automation}");
     assert_eq!((&automation["out"], &automation["nodes"]), (&json!(2), &json!(17)));
-    // A tenant is told that it takes no work, and not what was found or is done there.
+    // A tenant is informed that it takes no work, and not what was found or is done there.
     assert!(third["stage_why"].to_string().contains("gpu-off-bus"), "{third}");
     assert!(s.get(&s.operator, "/v1/nodes/n1").await.json()["remediation"].is_string());
     let list = s.get(&s.user, "/v1/nodes").await.json();

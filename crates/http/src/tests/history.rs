@@ -36,7 +36,7 @@ fn means(series: &Value) -> Vec<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_is_told_gpu_by_gpu_with_gaps() {
+async fn a_node_is_reported_gpu_by_gpu_with_gaps() {
     let s = site().await;
     let start = Time(s.brain.now().0 / 600_000 * 600_000 - 3_600_000);
     for i in 0..30 {
@@ -161,7 +161,7 @@ async fn what_makes_no_sense_is_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_that_is_over_is_told_with_the_gpus_that_it_had_and_only_its_time() {
+async fn an_attempt_that_is_over_is_reported_with_the_gpus_that_it_had_and_only_its_time() {
     let s = site().await;
     let spec = json!({"name": "train", "gang": {"gpus": 4}, "run": {"command": ["train"]}});
     let job = s.post(&s.user, "/v1/jobs", &spec).await.json();

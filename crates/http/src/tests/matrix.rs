@@ -233,7 +233,7 @@ async fn every_endpoint_lets_in_whom_it_should_and_answers_only_as_documented() 
                 }
                 None => assert!(!matches!(got.status.as_u16(), 401 | 403), "{at}"),
             }
-            // What is wrong with a body is told only to those who may send one.
+            // What is wrong with a body is shown only to those who may send one.
             if *method != "get" && refusal(*who, caller) == Some(403) {
                 let odd = request(token, &method.to_uppercase(), &real, &json!("odd"), &[]);
                 assert_eq!(s.send(odd).await.status, 403, "{at}; and with an odd body");

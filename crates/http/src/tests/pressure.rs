@@ -100,7 +100,7 @@ async fn nobody_is_asked_for_a_body_before_they_have_shown_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_tells_of_the_whole_site_is_read_from_admins_only() {
+async fn a_body_that_reports_the_whole_site_is_read_from_admins_only() {
     let s = site().await;
     for token in [&s.viewer, &s.user, &s.operator] {
         let got = s.send(unfinished_at("PUT", "/v1/topology", token)).await;
@@ -189,7 +189,7 @@ async fn metrics_take_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_is_refused_again_and_again_is_told_so_late() {
+async fn an_address_that_is_refused_again_and_again_learns_it_late() {
     let s = site_with(HttpConfig {
         refusals: Rate { per_second: 0, burst: 2 },
         refusal_pause: PATIENCE * 100,
@@ -197,7 +197,7 @@ async fn an_address_that_is_refused_again_and_again_is_told_so_late() {
     })
     .await;
     for _ in 0..2 {
-        assert_eq!(s.get("", "/metrics").await.status, 401, "it is told at once");
+        assert_eq!(s.get("", "/metrics").await.status, 401, "it is reported at once");
     }
     let third = s.get("", "/metrics");
     tokio::pin!(third);

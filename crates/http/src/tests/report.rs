@@ -38,7 +38,7 @@ async fn a_job_that_is_held_has_only_been_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_placed_and_cancelled_tells_where_its_time_went() {
+async fn a_job_that_was_placed_and_cancelled_reports_where_its_time_went() {
     let s = site().await;
     let id = running(&s).await;
     let path = format!("/v1/jobs/{id}/report");
@@ -53,7 +53,7 @@ async fn a_job_that_was_placed_and_cancelled_tells_where_its_time_went() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_end_is_attributed_to_is_told_in_a_word_and_who_cancels_their_own_is_no_operator() {
+async fn what_an_end_is_attributed_to_is_one_word_and_who_cancels_their_own_is_no_operator() {
     let s = site().await;
     for (token, word) in [(&s.user, "user"), (&s.operator, "operator")] {
         let id = running(&s).await;

@@ -240,7 +240,7 @@ async fn an_objectives_own_version_guards_its_change_and_no_others_changes_it() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenants_versions_tell_nothing_of_others_and_guard_its_writes() {
+async fn a_tenants_versions_say_nothing_of_others_and_guard_its_writes() {
     let s = site().await;
     let job = s.held_job(&s.user).await;
     let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
@@ -365,7 +365,7 @@ async fn an_arrays_plain_number_steers_all_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_requests_are_told_to_wait() {
+async fn too_many_requests_are_asked_to_wait() {
     // Never filled again, however slow this machine is.
     let config = HttpConfig {
         rate: Rate { per_second: 0, burst: 3 },
@@ -564,7 +564,7 @@ async fn large_answers_are_compressed_and_the_page_is_locked_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn figures_are_told_without_names() {
+async fn figures_are_reported_without_names() {
     let s = site().await;
     s.held_job(&s.user).await;
     let bound = s.token("bound", Role::Operator, Some("alpha"), None).await;

@@ -177,7 +177,7 @@ async fn a_reservation_is_made_read_replaced_and_deleted() {
     assert_eq!((got.status.as_u16(), got.json()["length"].clone()), (200, json!("3h")));
 
     let theirs = s.get(&s.user, path).await.json();
-    assert_eq!(theirs["projects"], json!(["alpha"]), "others' names are not told");
+    assert_eq!(theirs["projects"], json!(["alpha"]), "others' names are not reported");
     let upkeep =
         json!({"over": {"nodes": ["n1"]}, "start": "2998-01-01T00:00:00Z", "length": "1h"});
     assert_eq!(put(&s, &s.operator, "/v1/reservations/upkeep", &upkeep).await.status, 200);
@@ -219,7 +219,7 @@ async fn a_reservation_is_planned_without_being_made_and_made_once() {
     assert_eq!(s.get(&s.operator, path).await.json()["reason"], "a");
     assert_eq!(put(&s, &s.operator, path, &ask("b")).await.status, 200, "PUT alone replaces");
     let theirs = put(&s, &s.user, &with("dry_run=true"), &ask("b")).await;
-    assert_eq!(theirs.status, 403, "a plan tells of the work of others");
+    assert_eq!(theirs.status, 403, "a plan reports the work of others");
 }
 
 #[tokio::test(flavor = "multi_thread")]

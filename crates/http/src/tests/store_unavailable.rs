@@ -1,4 +1,4 @@
-//! What callers are told while the log cannot be written, and that they are told at once.
+//! What callers are answered while the log cannot be written, and that they are answered at once.
 
 use super::{PATIENCE, Site, held, patient, site, site_on, site_with};
 use crate::health::incidents::changes;
@@ -43,7 +43,7 @@ async fn refused_at_once(s: &Site, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_does_not_answer_is_told_and_submits_do_not_wait_for_it() {
+async fn a_store_that_does_not_answer_is_reported_and_submits_do_not_wait_for_it() {
     let store_patience = std::time::Duration::from_secs(1);
     let mut s = site_with(HttpConfig { store_patience, ..patient() }).await;
     ready(&s, 200).await;
@@ -57,7 +57,7 @@ async fn a_store_that_does_not_answer_is_told_and_submits_do_not_wait_for_it() {
     });
     let got = ready(&s, 503).await;
     assert_eq!(got.error(), "unavailable");
-    assert_eq!(first.await.unwrap(), 503, "who came before is told, too");
+    assert_eq!(first.await.unwrap(), 503, "who came before is informed, too");
     refused_at_once(&s, "the store").await;
     lock.execute_batch("ROLLBACK").unwrap();
     ready(&s, 200).await;
@@ -76,14 +76,14 @@ fn fill(dir: &Path) -> std::path::PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_is_told_before_anybody_writes() {
+async fn a_full_disk_is_reported_before_anybody_writes() {
     let s = site().await;
     assert_eq!(s.get("", "/readyz").await.status, 200);
     let probe = fill(s._dir.path());
     let got = ready(&s, 503).await;
     assert!(got.json()["error"]["message"].as_str().unwrap().contains("full"), "{:?}", got.body);
     refused_at_once(&s, "full").await;
-    // Nobody is told that all is well meanwhile.
+    // Nobody is notified that all is well meanwhile.
     for token in [&s.user, &s.operator] {
         let health = s.get(token, "/v1/health").await.json();
         assert_eq!((&health["state"], &health["service_affected"]), (&json!("bad"), &json!(true)));
@@ -157,7 +157,7 @@ async fn the_newest_snapshot_is_named_to_those_who_see_the_whole_site() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_cannot_be_read_is_not_told_as_one_without_changes() {
+async fn a_log_that_cannot_be_read_is_not_reported_as_one_without_changes() {
     let dir = tempfile::tempdir().unwrap();
     let store = with_a_snapshot(dir.path()).await;
     let s = site_on(patient(), Some(store)).await;
@@ -196,7 +196,7 @@ fn let_in(server: &str, database: &str, who: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_away_is_told_before_anybody_writes() {
+async fn a_database_that_is_away_is_reported_before_anybody_writes() {
     let started = tokio::task::spawn_blocking(stores::Site::postgres).await.unwrap();
     let Some(database) = started else { return };
     let StoreUrl::Postgres(url) = &database.url else { unreachable!() };
@@ -210,7 +210,7 @@ async fn a_database_that_is_away_is_told_before_anybody_writes() {
     };
     turn(false).await;
     let got = ready(&s, 503).await;
-    assert!(!String::from_utf8_lossy(&got.body).contains(&name), "strangers are told no names");
+    assert!(!String::from_utf8_lossy(&got.body).contains(&name), "strangers get no names");
     refused_at_once(&s, "store").await;
     // Whoever is called when nothing can be written is called now, too.
     let stuck = async {

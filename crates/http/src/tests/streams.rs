@@ -231,7 +231,7 @@ async fn a_stream_on_which_nothing_happens_ends_when_its_token_expires() {
     let mut ttl = Span::secs(1);
     let r = loop {
         let brief = s.token(&format!("brief-{ttl}"), Role::Viewer, Some("alpha"), Some(ttl)).await;
-        // A kind of which there is nothing: only the end of the token is left to be told.
+        // A kind of which there is nothing: only the end of the token is left to be reported.
         let path = "/v1/events?kind=node_lost";
         let r = s.router.clone().oneshot(request(&brief, "GET", path, &Value::Null, &headers));
         let r = r.await.unwrap();

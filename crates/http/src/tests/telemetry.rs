@@ -19,7 +19,7 @@ async fn a_job_that_waits_has_no_figures_and_says_how_far_they_would_reach() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_runs_is_told_rank_by_rank_with_what_happened() {
+async fn a_job_that_runs_is_reported_rank_by_rank_with_what_happened() {
     let s = site().await;
     let spec = json!({"name": "train", "gang": {"gpus": 4}, "run": {"command": ["train"]}});
     let id = s.post(&s.user, "/v1/jobs", &spec).await.json()["id"].as_str().unwrap().to_owned();
@@ -33,7 +33,7 @@ async fn a_job_that_runs_is_told_rank_by_rank_with_what_happened() {
     };
     tokio::time::timeout(PATIENCE, placed).await.expect("it is placed");
     assert_eq!((&t["attempt"], &t["gpus"]), (&json!(1), &json!(4)), "{t:#}");
-    assert_eq!(t["fields"].as_array().unwrap().len(), 2, "asked for twice is told once");
+    assert_eq!(t["fields"].as_array().unwrap().len(), 2, "asked for twice is reported once");
     assert!(t["lines"].as_array().unwrap().len() <= 2);
     assert_eq!(t["lines"][0]["node"], "n1");
     assert!(t["marks"].as_array().unwrap().iter().any(|m| m["what"] == "attempt"), "{t:#}");

@@ -54,7 +54,7 @@ pub(super) struct Node {
     pub(super) protected: bool,
     pub(super) tested: bool,
     pub(super) gpus: GpuSet,
-    /// Those that it had and does not tell of any more.
+    /// Those that it had and does not report any more.
     pub(super) missing: GpuSet,
     pub(super) excluded: GpuSet,
     pub(super) role: NodeRole,

@@ -48,7 +48,7 @@ pub(super) fn counts(log: &Fold, said: &MomentAnswers, wrong: &mut Contradiction
     let incidents = listed(&health["incidents"]);
     let known: BTreeSet<String> = log.incidents.iter().map(ToString::to_string).collect();
     wrong.same("open incidents", (HEALTH, json!(ids(&incidents))), (LOG, json!(known)));
-    // Those of incidents are not told twice, unless what was chosen for them came to nothing.
+    // Those of incidents are not reported twice, unless what was chosen for them came to nothing.
     let (shown, of_incidents): (Vec<Value>, Vec<Value>) =
         listed(&health["findings"]).into_iter().partition(|f| f["incident"].is_null());
     for f in &of_incidents {

@@ -47,16 +47,16 @@ pub(super) fn list_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contrad
         for (part, says, known) in parts {
             wrong.same(format!("job {}: its {part}", job.name), (LIST, says), (LOG, known));
         }
-        let told = shown["attempt"]["slots"].as_array().cloned().unwrap_or_default();
-        let told: Vec<Value> =
-            told.iter().map(|s| json!([s["node"], s["gpus"], s["state"]])).collect();
+        let reported = shown["attempt"]["slots"].as_array().cloned().unwrap_or_default();
+        let reported: Vec<Value> =
+            reported.iter().map(|s| json!([s["node"], s["gpus"], s["state"]])).collect();
         let what = format!("job {}: its ranks by node", job.name);
-        wrong.same(what, (LIST, json!(told)), (LOG, slots.collect()));
+        wrong.same(what, (LIST, json!(reported)), (LOG, slots.collect()));
     }
 }
 
 /// `ps` and `describe` show the same job; only why it waits may be said at greater length, and what
-/// ranks told is shown alone.
+/// ranks reported is shown alone.
 pub(super) fn list_and_description(said: &MomentAnswers, wrong: &mut Contradictions) {
     for listed in &said.jobs {
         let name = text(listed, "id");
@@ -136,7 +136,7 @@ pub(super) fn state_and_parts(said: &MomentAnswers, wrong: &mut Contradictions) 
             "it waits exactly while it is queued",
         );
         // Where it goes on with other nodes, they are kept for it while its ranks still stop; a
-        // gang that is resized may be told beforehand, and runs until it has a checkpoint.
+        // gang that is resized may be warned beforehand, and runs until it has a checkpoint.
         let basis = text(&job["reserved_start"], "basis");
         let kept = match state {
             "queued" => true,
@@ -181,9 +181,9 @@ pub(super) fn explanation(said: &MomentAnswers, wrong: &mut Contradictions) {
         }
         if ["succeeded", "failed", "cancelled"].contains(&state) {
             let why = text(listed, "reason");
-            let told = summary.contains(state) && summary.contains(why);
-            let what = format!("job {name} is {state}, because of `{why}`: both are told");
-            wrong.holds(told, what, &explain, explained);
+            let reported = summary.contains(state) && summary.contains(why);
+            let what = format!("job {name} is {state}, because of `{why}`: both are reported");
+            wrong.holds(reported, what, &explain, explained);
         }
         if state == "queued" && held {
             let by = text(listed, "held");

@@ -88,13 +88,13 @@ impl Asker {
         out
     }
 
-    /// What a token that is bound to a project is told of the site's lists.
-    pub(super) async fn lists_of_tenant(&mut self, told: &mut MomentAnswers) {
-        told.nodes = self.list("/v1/nodes?limit=1000").await;
-        told.alerts = self.list("/v1/alerts?limit=1000").await;
-        told.slos = items(&self.json("/v1/slos").await);
-        told.causes = items(&self.json("/v1/causes").await);
-        told.lists.projects = items(&self.json("/v1/projects").await);
+    /// What a token that is bound to a project sees of the site's lists.
+    pub(super) async fn lists_of_tenant(&mut self, theirs: &mut MomentAnswers) {
+        theirs.nodes = self.list("/v1/nodes?limit=1000").await;
+        theirs.alerts = self.list("/v1/alerts?limit=1000").await;
+        theirs.slos = items(&self.json("/v1/slos").await);
+        theirs.causes = items(&self.json("/v1/causes").await);
+        theirs.lists.projects = items(&self.json("/v1/projects").await);
     }
 }
 
@@ -209,10 +209,10 @@ pub(super) fn readiness(said: &MomentAnswers, wrong: &mut Contradictions) {
 pub(super) fn of_tenant(
     project: &str,
     said: &MomentAnswers,
-    told: &MomentAnswers,
+    theirs: &MomentAnswers,
     wrong: &mut Contradictions,
 ) {
-    for shown in &told.nodes {
+    for shown in &theirs.nodes {
         let whole = said.nodes.iter().find(|n| id(n) == id(shown));
         for field in ["state", "gpus_total", "gpus_used"] {
             let other = whole.map_or(Value::Null, |n| n[field].clone());
@@ -225,25 +225,25 @@ pub(super) fn of_tenant(
         }
     }
     let all = ids(&said.alerts);
-    for a in &told.alerts {
+    for a in &theirs.alerts {
         let own = a["project"] == project && all.contains(&id(a));
         wrong.holds(own, "alerts of others are not shown", ALERTS, a);
     }
-    let mine = ids(&told.alerts);
-    for slo in &told.slos {
+    let mine = ids(&theirs.alerts);
+    for slo in &theirs.slos {
         let what = "an objective names no alert that its project does not see";
         let named = slo["alert"].as_str();
         wrong.holds(named.is_none_or(|a| mine.contains(a)), what, "GET /v1/slos", slo);
         let own = slo["scope"]["project"] == project;
         wrong.holds(own, "objectives of others are not shown", "GET /v1/slos", slo);
     }
-    let jobs = ids(&told.jobs);
-    for cause in &told.causes {
+    let jobs = ids(&theirs.jobs);
+    for cause in &theirs.causes {
         for job in cause["jobs"].as_array().into_iter().flatten() {
             let own = jobs.contains(&id(job));
             wrong.holds(own, "a cause names own jobs only", "GET /v1/causes", job);
         }
     }
-    let known = json!(ids(&told.lists.projects));
+    let known = json!(ids(&theirs.lists.projects));
     wrong.same("own projects", ("GET /v1/projects", known), ("the token", json!([project])));
 }

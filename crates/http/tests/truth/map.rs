@@ -83,7 +83,7 @@ pub(super) fn cells_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contra
                 wrong.holds(false, format!("there is a cell for {name}"), LIVE, &said.layout);
                 return;
             };
-            let told = said.layout["states"][usize::from(state)].clone();
+            let reported = said.layout["states"][usize::from(state)].clone();
             let bit = |set: u64| set >> gpu.min(63) & 1 == 1;
             let known = match () {
                 () if gpus > 0 && !bit(node.gpus.0) => "missing",
@@ -91,7 +91,7 @@ pub(super) fn cells_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contra
                 () => node.word(),
             };
             let what = format!("GPU {gpu} of {name}: its state");
-            wrong.same(what, (LIVE, told), (LOG, json!(known)));
+            wrong.same(what, (LIVE, reported), (LOG, json!(known)));
             let holders = held.get(&gpu).cloned().unwrap_or_default();
             let what = format!("GPU {gpu} of {name}: whether it is held");
             let is_held = json!(flags & HELD != 0);

@@ -83,7 +83,7 @@ pub(super) struct MomentAnswers {
     pub(super) lists: ListAnswers,
     /// What was searched for, and what was found.
     pub(super) found: BTreeMap<String, Vec<Value>>,
-    /// What one of the projects is told: its name, and the answers that a tenant gets.
+    /// What one of the projects sees: its name, and the answers that a tenant gets.
     pub(super) tenant: Option<(String, Box<MomentAnswers>)>,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn at(seed: u64, log: &[Record]) -> (Vec<Arc<Record>>, MomentAnswers,
         site.close().await;
         (records, said, stopped)
     });
-    // What still reads the log has nobody left to tell.
+    // What still reads the log has nobody left to inform.
     runtime.shutdown_timeout(Duration::from_secs(1));
     out
 }
@@ -208,7 +208,7 @@ impl Site {
         self.brain.closed().await;
     }
 
-    /// Lives know lost nodes and failed ranks; unhealthy hardware is told here.
+    /// Lives know lost nodes and failed ranks; unhealthy hardware is reported here.
     async fn trouble(&self, chance: &mut Random) {
         let nodes: Vec<(NodeName, u32)> = self.brain.read(|s| {
             let there = s.nodes.values().filter(|n| n.reachable);
@@ -251,8 +251,8 @@ impl Site {
             if let Some((project, token)) = &self.tenant {
                 (asker.token, asker.whole) = (token.clone(), false);
                 let foreign = said.jobs.iter().find(|j| j["project"] != project.as_str()).map(id);
-                let told = asker.as_tenant(began, foreign).await;
-                said.tenant = Some((project.clone(), Box::new(told)));
+                let theirs = asker.as_tenant(began, foreign).await;
+                said.tenant = Some((project.clone(), Box::new(theirs)));
             }
             let after = self.brain.durable();
             if before != after || asker.seqs.iter().any(|s| *s != before.0) {
@@ -297,7 +297,7 @@ fn patient() -> HttpConfig {
 pub(super) struct Asker {
     router: Router,
     token: String,
-    /// The token is bound to no project: a tenant is not told the numbers of records.
+    /// The token is bound to no project: a tenant does not see the numbers of records.
     whole: bool,
     /// Records that answers follow from.
     seqs: BTreeSet<u64>,

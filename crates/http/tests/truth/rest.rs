@@ -84,7 +84,7 @@ pub(super) fn periods(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictio
         let counted: u64 = counted.iter().sum();
         wrong.same("alerts that were raised", (who, json!(counted)), (LOG, json!(raised)));
         let incidents = listed(&report["incidents"]);
-        // Of very many only the worst are told.
+        // Of very many only the worst are reported.
         if incidents.len() < 50 {
             let open = incidents.iter().filter(|i| i["closed_at"].is_null());
             let open: BTreeSet<u64> = open.filter_map(|i| i["id"].as_u64()).collect();
@@ -94,9 +94,9 @@ pub(super) fn periods(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictio
         for f in log.findings.values().filter(|f| f.opened_at >= from.0) {
             *kinds.entry(f.seen.kind.as_str()).or_default() += 1;
         }
-        let told = listed(&report["findings"]);
-        for (kind, open) in kinds.into_iter().filter(|_| told.len() < 50) {
-            let shown = told.iter().find(|k| k["kind"] == kind);
+        let reported = listed(&report["findings"]);
+        for (kind, open) in kinds.into_iter().filter(|_| reported.len() < 50) {
+            let shown = reported.iter().find(|k| k["kind"] == kind);
             let count = shown.and_then(|k| k["count"].as_u64()).unwrap_or(0);
             let what = format!("no fewer {kind} were found than the {open} that are open");
             wrong.holds(count >= open, what, who, &report["findings"]);

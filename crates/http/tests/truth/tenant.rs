@@ -1,4 +1,4 @@
-//! What a tenant is told: the same as the log restricted to the project, and nothing of others.
+//! What a tenant sees: the same as the log restricted to the project, and nothing of others.
 
 use super::fold::Fold;
 use super::moment::MomentAnswers;
@@ -14,27 +14,27 @@ fn listed(v: &Value) -> Vec<Value> {
 
 /// Contradictions that only a tenant would see say so.
 pub(super) fn view(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
-    let Some((project, told)) = &said.tenant else { return };
+    let Some((project, theirs)) = &said.tenant else { return };
     let own = log.of_project(project);
     let mut found = Contradictions::default();
-    jobs::list_and_log(&own, told, &mut found);
-    jobs::list_and_description(told, &mut found);
-    jobs::state_and_parts(told, &mut found);
-    jobs::explanation(told, &mut found);
-    jobs::never_is_not_for_want_of_room(told, &mut found);
-    jobs::reports_of_jobs(told, &mut found);
-    usage(&own, told, &mut found);
-    status(&own, said, told, &mut found);
-    quota(project, said, told, &mut found);
-    search(&own, told, &mut found);
-    lists::of_tenant(project, said, told, &mut found);
+    jobs::list_and_log(&own, theirs, &mut found);
+    jobs::list_and_description(theirs, &mut found);
+    jobs::state_and_parts(theirs, &mut found);
+    jobs::explanation(theirs, &mut found);
+    jobs::never_is_not_for_want_of_room(theirs, &mut found);
+    jobs::reports_of_jobs(theirs, &mut found);
+    usage(&own, theirs, &mut found);
+    status(&own, said, theirs, &mut found);
+    quota(project, said, theirs, &mut found);
+    search(&own, theirs, &mut found);
+    lists::of_tenant(project, said, theirs, &mut found);
     wrong.0.extend(found.0.into_iter().map(|c| format!("to a tenant of {project}: {c}")));
 }
 
 /// What became of the project's jobs, and of nobody else's.
-fn usage(own: &Fold, told: &MomentAnswers, wrong: &mut Contradictions) {
+fn usage(own: &Fold, theirs: &MomentAnswers, wrong: &mut Contradictions) {
     let who = "GET /v1/reports/fleet";
-    let jobs = &told.fleet["total"]["jobs"];
+    let jobs = &theirs.fleet["total"]["jobs"];
     let failed = jobs["failed"].as_object().into_iter().flatten();
     let failed: u64 = failed.filter_map(|(_, n)| n.as_u64()).sum();
     for (what, says, known) in [
@@ -45,18 +45,18 @@ fn usage(own: &Fold, told: &MomentAnswers, wrong: &mut Contradictions) {
     ] {
         wrong.same(format!("own jobs that were {what}"), (who, says), (LOG, json!(known)));
     }
-    let others = listed(&told.fleet["inventory"]);
-    wrong.holds(others.is_empty(), "the fleet's GPUs are not a tenant's", who, &told.fleet);
+    let others = listed(&theirs.fleet["inventory"]);
+    wrong.holds(others.is_empty(), "the fleet's GPUs are not a tenant's", who, &theirs.fleet);
 }
 
-/// The site in short: own jobs are counted, and a page is told without its cause.
-fn status(own: &Fold, said: &MomentAnswers, told: &MomentAnswers, wrong: &mut Contradictions) {
+/// The site in short: own jobs are counted, and a page is reported without its cause.
+fn status(own: &Fold, said: &MomentAnswers, theirs: &MomentAnswers, wrong: &mut Contradictions) {
     let over = ["succeeded", "failed", "cancelled"];
     let active = own.jobs.values().filter(|j| !over.contains(&j.state)).count();
-    let counted = told.server["jobs_active"].clone();
+    let counted = theirs.server["jobs_active"].clone();
     wrong.same("own jobs that are active", ("GET /v1/server", counted), (LOG, json!(active)));
     let who = "GET /v1/health";
-    let health = &told.health;
+    let health = &theirs.health;
     for part in ["nodes", "nodes_out", "service_affected"] {
         let (one, other) = (health[part].clone(), said.health[part].clone());
         wrong.same(part, (who, one), ("GET /v1/health to an operator", other));
@@ -66,11 +66,11 @@ fn status(own: &Fold, said: &MomentAnswers, told: &MomentAnswers, wrong: &mut Co
         wrong.holds(none, format!("{part} are not a tenant's"), who, health);
     }
     wrong.holds(health["automation"].is_null(), "automation is not a tenant's", who, health);
-    let open = json!(told.findings.len());
+    let open = json!(theirs.findings.len());
     let counted = health["findings_open"].clone();
     wrong.same("open findings of own jobs", (who, counted), ("GET /v1/findings", open));
     let all: BTreeSet<&str> = said.findings.iter().filter_map(|f| f["id"].as_str()).collect();
-    for f in &told.findings {
+    for f in &theirs.findings {
         let known = f["id"].as_str().is_some_and(|id| all.contains(id));
         wrong.holds(known, "an operator sees what a tenant sees", "GET /v1/findings", f);
     }
@@ -86,18 +86,18 @@ fn status(own: &Fold, said: &MomentAnswers, told: &MomentAnswers, wrong: &mut Co
 }
 
 /// Quotas on the way up, and the own account as an operator sees it.
-fn quota(project: &str, said: &MomentAnswers, told: &MomentAnswers, wrong: &mut Contradictions) {
+fn quota(project: &str, said: &MomentAnswers, theirs: &MomentAnswers, wrong: &mut Contradictions) {
     let who = "GET /v1/quotas";
     let names = |q: &Value| -> BTreeSet<String> {
         let rows = listed(&q["report"]["quotas"]);
         rows.iter().filter_map(|r| r["name"].as_str().map(str::to_owned)).collect()
     };
-    let known = names(&told.quotas).is_subset(&names(&said.quotas));
-    wrong.holds(known, "an operator sees these quotas too", who, &told.quotas["report"]);
-    for row in listed(&told.quotas["report"]["quotas"]) {
+    let known = names(&theirs.quotas).is_subset(&names(&said.quotas));
+    wrong.holds(known, "an operator sees these quotas too", who, &theirs.quotas["report"]);
+    for row in listed(&theirs.quotas["report"]["quotas"]) {
         let others = listed(&row["projects"]).iter().any(|p| *p != json!(project));
         wrong.holds(!others, "other projects are not named", who, &row);
-        wrong.holds(row["used_milli"].is_null(), "what all use is not told", who, &row);
+        wrong.holds(row["used_milli"].is_null(), "what all use is not reported", who, &row);
     }
     let whole = |q: &Value| {
         let rows = listed(&q["report"]["accounts"]);
@@ -105,19 +105,19 @@ fn quota(project: &str, said: &MomentAnswers, told: &MomentAnswers, wrong: &mut 
         let row = rows.iter().find(own).cloned().unwrap_or_default();
         json!([row["used_milli"], row["running"], row["waiting"]])
     };
-    let (one, other) = (whole(&told.quotas), whole(&said.quotas));
+    let (one, other) = (whole(&theirs.quotas), whole(&said.quotas));
     wrong.same("the own account", (who, one), ("GET /v1/quotas to an operator", other));
-    for account in listed(&told.quotas["report"]["accounts"]) {
+    for account in listed(&theirs.quotas["report"]["accounts"]) {
         let own = account["project"] == project;
         wrong.holds(own, "accounts of others are not shown", who, &account);
     }
 }
 
 /// Only own jobs are found.
-fn search(own: &Fold, told: &MomentAnswers, wrong: &mut Contradictions) {
+fn search(own: &Fold, theirs: &MomentAnswers, wrong: &mut Contradictions) {
     let heads = own.jobs.values().filter_map(|j| j.name.split('_').next());
     let known: BTreeSet<&str> = own.jobs.values().map(|j| j.name.as_str()).chain(heads).collect();
-    for (what, hits) in &told.found {
+    for (what, hits) in &theirs.found {
         for hit in hits.iter().filter(|h| h["kind"] == "job") {
             let mine = hit["id"].as_str().is_some_and(|id| known.contains(id));
             wrong.holds(mine, format!("only own jobs are found for {what}"), "GET /v1/search", hit);

@@ -1,4 +1,4 @@
-//! Who is told of what, and how.
+//! Who is notified of what, and how.
 
 use super::{Matcher, MatcherInput, ROUTING_MAX, TEXT_MAX};
 use crate::names::Label;

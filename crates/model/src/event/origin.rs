@@ -1,4 +1,4 @@
-//! Which events the world told us, and which we chose.
+//! Which events the world reported to us, and which we chose.
 
 use super::Event;
 use serde::{Deserialize, Serialize};

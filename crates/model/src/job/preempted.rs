@@ -49,9 +49,9 @@ mod tests {
         for rank in [Rank::Priority, Rank::Spot, Rank::Quota] {
             let named = StopReason::Preempted { by, rank };
             assert!(named.to_string().contains("job 7"), "{named}");
-            let told = named.unnamed();
-            assert!(told.to_string().contains("another job"), "{told}");
-            assert_eq!(told.preempted_for(), None);
+            let reported = named.unnamed();
+            assert!(reported.to_string().contains("another job"), "{reported}");
+            assert_eq!(reported.preempted_for(), None);
         }
         let moved = StopReason::Moved { by };
         assert_eq!(moved.to_string(), "moved so that job 7 fits");

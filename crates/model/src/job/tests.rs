@@ -38,7 +38,7 @@ fn who_cancels_their_own_job_is_no_operator() {
 }
 
 #[test]
-fn why_an_attempt_ended_is_told_as_past() {
+fn why_an_attempt_ended_is_reported_as_past() {
     let reason = StopReason::Unhealthy {
         node: "n1".parse().unwrap(),
         finding: 193,

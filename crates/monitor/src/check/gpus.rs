@@ -24,7 +24,7 @@ const TROUBLE: [(u64, &str, &str); 4] = [
 ];
 /// Fewer degrees before it slows down than this are few.
 const LEAST_MARGIN: f64 = 5.0;
-/// Where no margin is told: hot is this.
+/// Where no margin is reported: hot is this.
 const HOT: f64 = 90.0;
 /// Memory is hot at this.
 const HOT_MEMORY: f64 = 95.0;
@@ -198,7 +198,7 @@ fn memory(s: &Sample, add: &mut Add<'_>) {
 
 fn heat(s: &Sample, add: &mut Add<'_>) {
     let reasons = s.get(Field::ClockReasons).map_or(0, as_mask);
-    // One cause sets several bits; the most precise one is told.
+    // One cause sets several bits; the most precise one is reported.
     if let Some((_, what, todo)) = TROUBLE.iter().find(|(bit, ..)| reasons & bit != 0) {
         add(Degraded, "throttled", (*what).into(), todo);
     }
@@ -267,12 +267,12 @@ fn moving(first: &Sample, last: &Sample, add: &mut Add<'_>) {
         ),
     ];
     const LINK: &str = "watch it; reseat the GPU or replace the cable if it continues";
-    let mut told: Vec<&str> = Vec::new();
+    let mut reported: Vec<&str> = Vec::new();
     for (field, code, what, todo) in STILL {
         let (Some(a), Some(b)) = (first.get(field), last.get(field)) else { continue };
-        if b > a && !told.contains(&code) {
-            told.push(code);
-            // A single corrected bit is everyday; uncorrected ones are told above already.
+        if b > a && !reported.contains(&code) {
+            reported.push(code);
+            // A single corrected bit is everyday; uncorrected ones are reported above already.
             let verdict = if field == Field::EccSbeVol { Healthy } else { Degraded };
             add(verdict, code, format!("{what}: {} within the look", b - a), todo);
         }
@@ -351,8 +351,8 @@ pub(super) fn together(look: &NodeObservation, found: &mut Findings) {
         .fold(0.0, f64::max);
     for g in look.gpus.iter().filter(idle) {
         let now = g.last.as_ref().and_then(|s| s.get(Field::NvlinkActive)).unwrap_or(most);
-        let told = found.0.iter().any(|f| f.gpu == Some(g.index) && f.code == "nvlink-down");
-        if now < most && !told {
+        let reported = found.0.iter().any(|f| f.gpu == Some(g.index) && f.code == "nvlink-down");
+        if now < most && !reported {
             found.add(
                 Degraded,
                 "nvlink-down",

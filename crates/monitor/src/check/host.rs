@@ -28,8 +28,8 @@ pub(super) fn evaluate(look: &NodeObservation, found: &mut Findings) {
         }
     }
     // The log says more about each of them.
-    let told = found.0.iter().any(|f| f.code.contains("oom"));
-    if let Some(n) = look.host.oom_kills.filter(|n| *n > 0 && !told) {
+    let reported = found.0.iter().any(|f| f.code.contains("oom"));
+    if let Some(n) = look.host.oom_kills.filter(|n| *n > 0 && !reported) {
         found.add(
             Healthy,
             "oom",

@@ -1,4 +1,4 @@
-//! What the kernel's log tells of the past.
+//! What the kernel's log says of the past.
 
 use super::{Findings, NodeObservation, Verdict};
 use muster_health::faults::{Catalogue, action_words};
@@ -15,19 +15,19 @@ pub(super) fn faults(look: &NodeObservation, found: &mut Findings) {
         );
     }
     // One line for each code and device, however often it was seen.
-    let mut told: Vec<(&ObservedFault, u64)> = Vec::new();
+    let mut reported: Vec<(&ObservedFault, u64)> = Vec::new();
     for f in &look.faults {
-        match told.iter_mut().find(|(t, _)| t.code == f.code && t.gpu == f.gpu) {
+        match reported.iter_mut().find(|(t, _)| t.code == f.code && t.gpu == f.gpu) {
             Some((worst, n)) => {
                 *n = n.saturating_add(f.count);
                 if f.action > worst.action {
                     *worst = f;
                 }
             }
-            None => told.push((f, f.count)),
+            None => reported.push((f, f.count)),
         }
     }
-    for (f, n) in told {
+    for (f, n) in reported {
         let verdict = verdict(f);
         let catalogue = Catalogue::builtin();
         let entry = catalogue.code(&f.code).and_then(|c| catalogue.entry(c));

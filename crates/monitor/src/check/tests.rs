@@ -205,7 +205,7 @@ fn memory_that_wears_out() {
         let below = if value > 2.0 { value - 1.0 } else { 0.0 };
         assert!(by_sample(&[(field, below)]).findings.is_empty(), "{code} at {below}");
     }
-    // Old errors are told; new ones too.
+    // Old errors are reported; new ones too.
     let r = spoiled(|l| {
         l.gpus[1].first = Some(sample(&[(Field::EccDbeVol, 3.0)]));
         l.gpus[1].last = Some(sample(&[(Field::EccDbeVol, 3.0)]));

@@ -18,7 +18,7 @@ pub struct Page {
     scrapes: u64,
 }
 
-/// Processes told of one GPU; a machine that has more has other troubles.
+/// Processes reported for one GPU; a machine that has more has other troubles.
 const MOST_PROCESSES: usize = 32;
 
 impl Page {
@@ -94,8 +94,8 @@ impl Page {
             if !std::mem::replace(&mut headed, true) {
                 head(out, last, false, "Number of the last XID; 0 when there was none.");
             }
-            let told = gpu.sample.as_ref().and_then(|s| s.get(Field::Xid)).unwrap_or(0.0);
-            let xid = gpu.xid.unwrap_or(told as u32);
+            let reported = gpu.sample.as_ref().and_then(|s| s.get(Field::Xid)).unwrap_or(0.0);
+            let xid = gpu.xid.unwrap_or(reported as u32);
             let mut more = String::new();
             labels::after(&mut more, "err_code", &xid.to_string());
             labels::after(&mut more, "err_msg", name_of(xid));
@@ -119,8 +119,8 @@ impl Page {
         let name = "muster_gpu_process_memory_bytes";
         let mut headed = false;
         for (c, gpu) in self.each(now) {
-            let told = gpu.processes.iter().filter_map(|p| Some((p, p.memory?)));
-            for (p, bytes) in told.take(MOST_PROCESSES) {
+            let reported = gpu.processes.iter().filter_map(|p| Some((p, p.memory?)));
+            for (p, bytes) in reported.take(MOST_PROCESSES) {
                 if !std::mem::replace(&mut headed, true) {
                     head(out, name, false, "Memory of the GPU that a process uses.");
                 }

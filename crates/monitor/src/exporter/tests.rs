@@ -142,7 +142,7 @@ fn a_device_that_does_not_answer_has_no_figures_and_is_not_up() {
 }
 
 #[test]
-fn xids_are_told_with_their_names_and_counts() {
+fn xids_are_reported_with_their_names_and_counts() {
     let mut now = snapshot();
     now.gpus[0].xid = Some(79);
     now.gpus[0].xids = vec![(31, 2), (79, 1)];
@@ -223,7 +223,7 @@ fn the_server_answers_what_it_should_and_nothing_more() {
 }
 
 #[test]
-fn memory_is_told_by_process_and_rank() {
+fn memory_is_reported_by_process_and_rank() {
     let mut config = PageConfig::new("n1");
     config.owner_of = Arc::new(|pid| {
         let key = AttemptKey { job: JobId(42), attempt: 2 };

@@ -4,7 +4,8 @@ use super::files;
 use serde::Serialize;
 use std::path::Path;
 
-/// Disks and mounts told at most; a node with more has containers, which are told elsewhere.
+/// Disks and mounts reported at most; a node with more has containers, which are reported
+/// elsewhere.
 const MOST: usize = 64;
 /// A sector of `/proc/diskstats`, whatever the disk's own is.
 const SECTOR: u64 = 512;

@@ -35,7 +35,7 @@ pub struct HostSample {
     /// Load over 1, 5 and 15 minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load: Option<[f64; 3]>,
-    /// The host's memory; none where the kernel does not tell.
+    /// The host's memory; none where the kernel does not report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// Time lost to waiting for a resource.
@@ -51,7 +51,7 @@ pub struct HostSample {
     pub nics: Vec<NicNow>,
     /// InfiniBand ports (RoCE shows here too).
     pub ib: Vec<IbPort>,
-    /// Processes, by the states that tell of trouble.
+    /// Processes, by the states that mean trouble.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Tasks>,
     /// Processes that have been inside the kernel for longer than half a minute without

@@ -4,9 +4,9 @@ use super::files;
 use serde::Serialize;
 use std::path::Path;
 
-/// Interfaces and ports told at most.
+/// Interfaces and ports reported at most.
 const MOST: usize = 64;
-/// Counters of one port told at most.
+/// Counters of one port reported at most.
 const MOST_COUNTERS: usize = 96;
 
 /// A network interface.

@@ -1,4 +1,4 @@
-//! Processes in states that tell of trouble.
+//! Processes in states that mean trouble.
 
 use muster_model::units::{Span, Time};
 use serde::Serialize;
@@ -12,7 +12,7 @@ const MOST: usize = 32_768;
 /// Names kept of those that are stuck.
 const MOST_NAMES: usize = 8;
 
-/// Processes, by the states that tell of trouble.
+/// Processes, by the states that mean trouble.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Tasks {
     /// All processes, in whatever state.
@@ -50,7 +50,7 @@ impl Blocked {
     }
 }
 
-/// Looks at all processes: those that tell of trouble, and those that are blocked.
+/// Looks at all processes: those that mean trouble, and those that are blocked.
 pub(super) fn tasks(root: &Path) -> Option<(Tasks, Vec<Block>)> {
     let mut blocked = Vec::new();
     let proc = root.join("proc");

@@ -164,7 +164,7 @@ fn this_machine_can_be_looked_at() {
 }
 
 #[test]
-fn a_mount_that_turns_read_only_is_told_once() {
+fn a_mount_that_turns_read_only_is_reported_once() {
     let dir = fixture();
     let mut reader = HostReader::new(dir.path());
     let mut watch = HostWatch::new(Vec::new());
@@ -177,7 +177,7 @@ fn a_mount_that_turns_read_only_is_told_once() {
 }
 
 #[test]
-fn a_port_that_goes_down_and_processes_that_were_killed_are_told_once() {
+fn a_port_that_goes_down_and_processes_that_were_killed_are_reported_once() {
     let dir = fixture();
     let mut reader = HostReader::new(dir.path());
     let mut watch = HostWatch::new(Vec::new());
@@ -185,16 +185,16 @@ fn a_port_that_goes_down_and_processes_that_were_killed_are_told_once() {
     write(dir.path(), "sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
     write(dir.path(), "proc/vmstat", "oom_kill 5\n");
     let faults = watch.find_faults(&reader.sample_host(Time(1)), false);
-    let told: Vec<_> = faults.iter().map(|f| (f.code.as_str(), f.count)).collect();
-    assert_eq!(told, vec![("ib-down", 1), ("oom", 2)]);
+    let reported: Vec<_> = faults.iter().map(|f| (f.code.as_str(), f.count)).collect();
+    assert_eq!(reported, vec![("ib-down", 1), ("oom", 2)]);
     assert!(watch.find_faults(&reader.sample_host(Time(2)), false).is_empty());
-    // Where the kernel's log is read, it tells of killed processes better than a count.
+    // Where the kernel's log is read, it reports killed processes better than a count.
     write(dir.path(), "proc/vmstat", "oom_kill 6\n");
     assert!(watch.find_faults(&reader.sample_host(Time(3)), true).is_empty());
 }
 
 #[test]
-fn ports_that_were_ever_linked_tell_their_counters() {
+fn ports_that_were_ever_linked_report_their_counters() {
     let dir = fixture();
     let mut reader = HostReader::new(dir.path());
     let mut used: std::collections::BTreeSet<String> =

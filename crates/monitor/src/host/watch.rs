@@ -6,7 +6,7 @@ use muster_model::fault::ObservedFault;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Remembers what was told, so that each trouble is told once.
+/// Remembers what was reported, so that each trouble is reported once.
 #[derive(Debug, Default)]
 pub(crate) struct HostWatch {
     dirs: Vec<PathBuf>,
@@ -22,7 +22,7 @@ impl HostWatch {
         HostWatch { dirs, ..HostWatch::default() }
     }
 
-    /// What is wrong now and was not before. With `log`, what the kernel's log tells is left to it.
+    /// What is wrong now and was not before. With `log`, what the kernel's log shows is left to it.
     pub(crate) fn find_faults(&mut self, host: &HostSample, log: bool) -> Vec<ObservedFault> {
         let mut faults = Vec::new();
         self.full_disks(host, &mut faults);

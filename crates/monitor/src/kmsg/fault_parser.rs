@@ -40,15 +40,15 @@ pub struct ParsedFault {
     pub text: String,
 }
 
-/// Makes faults of lines and of what the driver tells. Never waits, never fails.
+/// Makes faults of lines and of what the driver reports. Never waits, never fails.
 pub trait FaultParser: Send {
     /// A line of the kernel's log.
     fn line(&mut self, at: Time, line: &[u8]);
-    /// The driver told an XID.
+    /// The driver reported an XID.
     fn driver_event(&mut self, at: Time, pci: Option<&str>, xid: u32);
-    /// What is to be told now.
+    /// What is to be reported now.
     fn take(&mut self, now: Time) -> Vec<ParsedFault>;
-    /// When there will be something to tell without another line.
+    /// When there will be something to report without another line.
     fn next_due(&self) -> Option<Time>;
 }
 
@@ -89,7 +89,7 @@ impl From<FaultReport> for ParsedFault {
     }
 }
 
-/// Where a device is found by its PCI address, and told of its XIDs.
+/// Where a device is found by its PCI address, and where its XIDs are reported.
 pub(crate) trait Devices: Send + Sync {
     fn at(&self, pci: (u32, u8, u8)) -> Option<u32>;
     fn pci_of(&self, gpu: u32) -> Option<String>;
@@ -181,7 +181,7 @@ impl Hub {
         self.outbox.put(heard.into_iter().map(|h| self.attributed(h)));
     }
 
-    /// How long to sleep at most, so that nothing is told late.
+    /// How long to sleep at most, so that nothing is reported late.
     pub(crate) fn nap(&self, most: Duration) -> Duration {
         let due = self.due.lock().unwrap_or_else(PoisonError::into_inner).clone();
         due.map_or(most, |(since, left)| left.saturating_sub(since.elapsed()).min(most))

@@ -76,16 +76,16 @@ fn one(
     };
     *last = Some(head.seq);
     let mut missed = Some(missed);
-    let mut tell = |text: &[u8]| {
+    let mut pass_on = |text: &[u8]| {
         each(Record { text, usec: Some(head.usec), missed: missed.take().unwrap_or(0) });
     };
     if !text.windows(2).any(|w| w == b"\\x") {
-        tell(text);
+        pass_on(text);
         return;
     }
     unescape(text, plain);
     for part in plain.split(|b| *b == b'\n') {
-        tell(part);
+        pass_on(part);
     }
 }
 

@@ -1,8 +1,8 @@
 //! The kernel's log, read as it grows, and the faults in it.
 //!
 //! `/dev/kmsg` where it can be read, `journalctl` where it cannot, and a clear word where neither
-//! can. What is read goes to the [`FaultParser`], together with what the driver tells by itself; what they
-//! make of it goes out at once.
+//! can. What is read goes to the [`FaultParser`], together with what the driver reports by itself;
+//! what they make of it goes out at once.
 
 mod fault_parser;
 mod lines;
@@ -25,16 +25,16 @@ use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Records read before what was found in them is told, in a flood.
+/// Records read before what was found in them is reported, in a flood.
 const BATCH: usize = 512;
 /// How long the reader sleeps at most, so that it hears when it is to stop.
 const NAP: Duration = Duration::from_millis(250);
-/// An overrun is told no more often than this.
+/// An overrun is reported no more often than this.
 const OVERRUN_EVERY: Duration = Duration::from_secs(60);
 /// A source that ended is opened again after so long.
 const REOPEN: Duration = Duration::from_secs(30);
 
-/// Reads until it is told to stop.
+/// Reads until it is asked to stop.
 pub(crate) fn read(log: &KernelLog, hub: &Hub, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         match log.open() {
@@ -51,7 +51,7 @@ pub(crate) fn read(log: &KernelLog, hub: &Hub, stop: &AtomicBool) {
                     l.from = None;
                     l.why_not = Some(why.clone());
                 });
-                // Telling what the driver says goes on without the log.
+                // Reporting what the driver says goes on without the log.
             }
         }
         let until = Instant::now() + REOPEN;
@@ -113,7 +113,7 @@ pub(crate) fn follow(source: &mut dyn LogSource, hub: &Hub, stop: &AtomicBool) {
 struct Missed {
     waiting: u64,
     overruns: u64,
-    told: Option<Instant>,
+    overrun_at: Option<Instant>,
 }
 
 impl Missed {
@@ -131,11 +131,11 @@ impl Missed {
 
     fn report_missed(&mut self, hub: &Hub) {
         if self.waiting == 0 && self.overruns == 0
-            || self.told.is_some_and(|t| t.elapsed() < OVERRUN_EVERY)
+            || self.overrun_at.is_some_and(|t| t.elapsed() < OVERRUN_EVERY)
         {
             return;
         }
-        self.told = Some(Instant::now());
+        self.overrun_at = Some(Instant::now());
         let text = match self.waiting {
             0 => "the kernel wrote faster than its log was read; records are missing".to_string(),
             n => format!("the kernel wrote faster than its log was read; {n} records are missing"),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Gives what it was told, then ends.
+/// Gives what it was given, then ends.
 struct Script(VecDeque<io::Result<Vec<u8>>>);
 
 impl LogSource for Script {
@@ -38,7 +38,7 @@ fn hub() -> (Hub, Outbox) {
 }
 
 #[test]
-fn an_overrun_is_counted_and_told_and_reading_goes_on() {
+fn an_overrun_is_counted_and_reported_and_reading_goes_on() {
     let (hub, out) = hub();
     let line = |s: &str| Ok(s.as_bytes().to_vec());
     let mut script = Script(VecDeque::from([
@@ -50,8 +50,8 @@ fn an_overrun_is_counted_and_told_and_reading_goes_on() {
     ]));
     follow(&mut script, &hub, &AtomicBool::new(false));
     let faults = out.take();
-    let told: Vec<_> = faults.iter().map(|f| (f.code.as_str(), f.count)).collect();
-    assert_eq!(told, vec![("kmsg-overrun", 4999), ("xid-79", 1)]);
+    let reported: Vec<_> = faults.iter().map(|f| (f.code.as_str(), f.count)).collect();
+    assert_eq!(reported, vec![("kmsg-overrun", 4999), ("xid-79", 1)]);
     assert!(faults[0].text.contains("4999 records"), "{}", faults[0].text);
     let log = hub.log_now();
     assert_eq!((log.records, log.missed), (3, 4999));
@@ -138,7 +138,7 @@ fn no_log_is_a_note_and_no_end() {
         m.wait_ready(Duration::from_secs(9))
             && m.latest().log.why_not.as_deref().is_some_and(|w| w.contains("/nowhere/kmsg"))
     });
-    // What the driver tells by itself is heard all the same.
+    // What the driver reports by itself is heard all the same.
     fake.event(0, 79);
     let mut faults = Vec::new();
     until("the event", || {

@@ -176,7 +176,7 @@ impl Slot {
         state.why = None;
     }
 
-    /// It did not answer. Told once, until it has answered again.
+    /// It did not answer. Reported once, until it has answered again.
     pub(crate) fn refused(
         &self,
         now: u64,
@@ -213,7 +213,7 @@ impl Slot {
         }
     }
 
-    /// Something was told of it.
+    /// Something was reported of it.
     pub(crate) fn xid(&self, now: u64, xid: u32, count: u64) {
         let mut state = self.state();
         state.xid = Some(xid);

@@ -50,7 +50,7 @@ fn every_device_is_sampled_and_described() {
 }
 
 #[test]
-fn a_device_lost_in_the_middle_is_told_once_and_falls_silent() {
+fn a_device_lost_in_the_middle_is_reported_once_and_falls_silent() {
     let fake = Fake::new(2);
     let m = Monitor::start(config(), Box::new(fake.clone())).expect("started");
     until("three samples", || fake.asked(1) >= 3);
@@ -59,7 +59,7 @@ fn a_device_lost_in_the_middle_is_told_once_and_falls_silent() {
     let s = m.latest();
     assert!(s.gpus[0].up && s.gpus[1].lost && s.gpus[1].sample.is_none());
     assert!(s.gpus[1].why.as_deref().is_some_and(|w| w.contains("lost")));
-    // It is asked again now and then, and not told again.
+    // It is asked again now and then, and not reported again.
     let asked = fake.asked(1);
     until("another try", || fake.asked(1) > asked + 1);
     let faults = m.take_faults();

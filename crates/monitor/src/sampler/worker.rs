@@ -133,11 +133,11 @@ fn round(
         }
         let Some(device) = slot.to_ask(shared.steady.ms()) else { continue };
         if slot.to_describe(shared.steady.ms()) {
-            let told = {
+            let reported = {
                 let device = device.clone();
                 place.call(Call::Device(i), move || device.describe())?
             };
-            match told {
+            match reported {
                 Ok(gpu) => slot.described(shared.steady.ms(), gpu),
                 // One that is known is sampled all the same; that says more.
                 Err(_) if !slot.is_unknown() => {}

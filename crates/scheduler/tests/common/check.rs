@@ -94,7 +94,7 @@ pub fn reserved_start(life: &ClusterRun, p: &StartReservation) {
     let outranked = p.moved.as_deref().is_some_and(|m| m.contains("higher priority class"));
     let mut others = life.jobs.values();
     assert!(!outranked || others.any(|j| j.work.priority > w.priority), "{p:?}: by whom?");
-    if let Some(was) = life.told.get(&p.job)
+    if let Some(was) = life.reported.get(&p.job)
         && was.basis == Basis::Limits
         && p.basis == Basis::Limits
         && p.at > was.at
@@ -104,7 +104,7 @@ pub fn reserved_start(life: &ClusterRun, p: &StartReservation) {
         assert!(broke || outranked, "{p:?} is later than {was:?} and no node of it failed");
     }
     // Room that was made may give way to what was reserved before.
-    let made = life.told.get(&p.job).is_some_and(|t| t.basis != Basis::Limits);
+    let made = life.reported.get(&p.job).is_some_and(|t| t.basis != Basis::Limits);
     if life.failed.is_empty() && !made && !outranked {
         assert_eq!(p.moved, None);
     }
@@ -113,7 +113,7 @@ pub fn reserved_start(life: &ClusterRun, p: &StartReservation) {
 /// A start before it is carried out: the gang is whole and where it may be.
 pub fn start(life: &ClusterRun, w: &Work, p: &Placed) {
     if life.reserved_starts_hold
-        && let Some(ReportedStart { at, basis: Basis::Limits, .. }) = life.told.get(&w.job)
+        && let Some(ReportedStart { at, basis: Basis::Limits, .. }) = life.reported.get(&w.job)
     {
         assert!(
             life.now <= *at,
@@ -122,7 +122,7 @@ pub fn start(life: &ClusterRun, w: &Work, p: &Placed) {
             life.now.since(*at)
         );
     }
-    let swap = life.told.get(&w.job).is_some_and(|t| t.basis == Basis::Swap);
+    let swap = life.reported.get(&w.job).is_some_and(|t| t.basis == Basis::Swap);
     let nodes: BTreeSet<&NodeName> = p.slots.iter().map(|s| &s.node).collect();
     assert_eq!(nodes.len(), p.slots.len(), "one slot a node");
     let mut rank = 0;
@@ -215,7 +215,7 @@ pub fn state(life: &ClusterRun) {
     users(life);
     power(life);
     if life.reserved_starts_hold {
-        for (id, t) in &life.told {
+        for (id, t) in &life.reported {
             if t.basis == Basis::Limits && life.waits(*id) {
                 assert!(
                     t.at > life.now,

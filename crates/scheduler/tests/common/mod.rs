@@ -21,7 +21,7 @@ use muster_scheduler::{Block, Cluster, FAR, NodeFacts, Plan, ReservedNodes, Runn
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A reserved start as it was told.
+/// A reserved start as it was reported.
 #[derive(Debug, Clone)]
 pub struct ReportedStart {
     pub at: Time,
@@ -46,7 +46,7 @@ pub struct ClusterRun {
     pub nodes: BTreeMap<NodeName, NodeFacts>,
     pub reservations: Vec<ReservedNodes>,
     pub jobs: BTreeMap<JobId, Job>,
-    pub told: BTreeMap<JobId, ReportedStart>,
+    pub reported: BTreeMap<JobId, ReportedStart>,
     /// When running jobs end by themselves.
     pub ends: BTreeMap<JobId, Time>,
     /// When those on their way out are gone; their next size if they get another.
@@ -76,7 +76,7 @@ impl ClusterRun {
             nodes: BTreeMap::new(),
             reservations: Vec::new(),
             jobs: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             ends: BTreeMap::new(),
             stops: BTreeMap::new(),
             done: BTreeSet::new(),
@@ -210,7 +210,7 @@ impl ClusterRun {
         }
         for (job, _) in &p.dropped {
             self.c.fleet.release_reservation(*job);
-            self.told.remove(job);
+            self.reported.remove(job);
         }
         for x in &p.reserved_starts {
             let w =
@@ -219,8 +219,8 @@ impl ClusterRun {
                 check::reserved_start(self, x);
             }
             self.c.fleet.keep(&w, &x.nodes, (x.at, w.ends(x.at)), x.basis);
-            let told = ReportedStart { at: x.at, nodes: x.nodes.clone(), basis: x.basis };
-            self.told.insert(x.job, told);
+            let reported = ReportedStart { at: x.at, nodes: x.nodes.clone(), basis: x.basis };
+            self.reported.insert(x.job, reported);
         }
         for v in &p.victims {
             self.stop(v.job, self.now + self.grace, None);
@@ -230,8 +230,8 @@ impl ClusterRun {
             let w = Work { demand: Arc::new(w.demand.resized(r.nodes)), ..(**w).clone() };
             let at = self.now + self.policy.preemption.notice;
             self.c.fleet.keep(&w, &r.on, (at, w.ends(at)), Basis::Resize);
-            let told = ReportedStart { at, nodes: r.on.clone(), basis: Basis::Resize };
-            self.told.insert(r.job, told);
+            let reported = ReportedStart { at, nodes: r.on.clone(), basis: Basis::Resize };
+            self.reported.insert(r.job, reported);
             self.stop(r.job, self.now + self.grace, Some(r.nodes));
         }
     }
@@ -264,7 +264,7 @@ impl ClusterRun {
             sku,
         };
         self.c.run(r, |_| true);
-        self.told.remove(&id);
+        self.reported.remove(&id);
         self.started.entry(id).or_insert(self.now);
         if let Some(real) = self.jobs[&id].real {
             self.ends.insert(id, (self.now + real).min(until));
@@ -273,7 +273,7 @@ impl ClusterRun {
         }
     }
 
-    /// A running job is told to go, and is gone by then.
+    /// A running job is asked to go, and is gone by then.
     pub fn stop(&mut self, id: JobId, by: Time, resize: Option<u32>) {
         let r = self.c.running.get_mut(&id).expect("only running jobs are stopped");
         assert!(!r.stopping, "{id} is stopped twice");
@@ -316,7 +316,7 @@ impl ClusterRun {
         self.ends.remove(&id);
         self.stops.remove(&id);
         self.c.fleet.release_reservation(id);
-        self.told.remove(&id);
+        self.reported.remove(&id);
         self.done.insert(id);
     }
 

@@ -9,7 +9,7 @@ impl ClusterRun {
     pub fn next_event(&self) -> Option<Time> {
         let ends = self.ends.values().copied();
         let stops = self.stops.values().map(|s| s.0);
-        let told = self.told.values().map(|t| t.at).filter(|t| *t > self.now);
+        let reported = self.reported.values().map(|t| t.at).filter(|t| *t > self.now);
         let again = self.look_again.into_iter().filter(|t| *t > self.now);
         let windows = self
             .reservations
@@ -17,7 +17,7 @@ impl ClusterRun {
             .filter_map(|c| c.reservation.window(self.now))
             .flat_map(|(a, b)| [a, b])
             .filter(|t| *t > self.now);
-        ends.chain(stops).chain(told).chain(again).chain(windows).min()
+        ends.chain(stops).chain(reported).chain(again).chain(windows).min()
     }
 
     /// Time passes until `t`, with all that happens on the way.

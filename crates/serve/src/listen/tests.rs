@@ -60,7 +60,7 @@ async fn fixture(limits: ConnectionLimits, tls: Option<TlsAcceptor>) -> Fixture 
     let at = listener.local_addr().unwrap();
     let (waiting, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
     let (given_up, stop) = (Arc::new(Notify::new()), CancellationToken::new());
-    let (came, gate, tells) = (waiting.clone(), go.clone(), given_up.clone());
+    let (came, gate, on_drop) = (waiting.clone(), go.clone(), given_up.clone());
     let begun = waiting.clone();
     let router = Router::new()
         .route("/healthz", get(|| async { "ok" }))
@@ -77,9 +77,9 @@ async fn fixture(limits: ConnectionLimits, tls: Option<TlsAcceptor>) -> Fixture 
             "/endless",
             get(move || async move {
                 begun.fetch_add(1, Ordering::SeqCst);
-                let tells = NotifyOnDrop(tells);
+                let on_drop = NotifyOnDrop(on_drop);
                 let pieces = futures::stream::repeat(()).map(move |()| {
-                    let _held: &NotifyOnDrop = &tells;
+                    let _held: &NotifyOnDrop = &on_drop;
                     Ok::<_, Infallible>(Bytes::from_static(&[7; 65_536]))
                 });
                 Body::from_stream(pieces)

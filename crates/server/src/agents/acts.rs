@@ -1,4 +1,4 @@
-//! Acts that agents carry out: each is told to its node on every connection until its end is in
+//! Acts that agents carry out: each is sent to its node on every connection until its end is in
 //! the log, and whether a node came back is seen here.
 
 use super::Inner;
@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Ends that are told at a time.
+/// Ends that are reported at a time.
 const AT_ONCE: usize = 32;
 
 /// Open acts by the node whose agent carries them out.
@@ -55,7 +55,7 @@ pub(super) fn is_open(s: &State, node: &NodeName, id: u64) -> bool {
 /// What is to be done about an act that is open.
 #[derive(Debug, PartialEq, Eq)]
 enum ActDisposition {
-    /// Its node is told.
+    /// Its node is informed.
     Send,
     /// Somebody else does it.
     Elsewhere,
@@ -100,11 +100,11 @@ fn turn_on(n: &Node, act: &Act) -> ActDisposition {
             .or_else(|| cannot("reboot", "--allow-reboot"))
             .unwrap_or(ActDisposition::Send),
         Act::PowerCycle { boot, .. } => {
-            let tell = match act.is_done_by_agent(simulated) {
+            let send = match act.is_done_by_agent(simulated) {
                 true => ActDisposition::Send,
                 false => ActDisposition::Elsewhere,
             };
-            back(boot).unwrap_or(tell)
+            back(boot).unwrap_or(send)
         }
         Act::Ticket { .. } | Act::Page { .. } => ActDisposition::Elsewhere,
     }
@@ -113,7 +113,7 @@ fn turn_on(n: &Node, act: &Act) -> ActDisposition {
 /// What one look at the log found.
 #[derive(Debug, Default)]
 struct PendingActs {
-    tell: HashMap<NodeName, Vec<Arc<AskedAct>>>,
+    send: HashMap<NodeName, Vec<Arc<AskedAct>>>,
     over: Vec<(u64, (bool, String))>,
 }
 
@@ -122,7 +122,7 @@ fn collect_pending(s: &State) -> PendingActs {
     for a in s.health.open_acts() {
         match (turn(s, &a.act), a.act.node()) {
             (ActDisposition::Send, Some(node)) => {
-                out.tell.entry(node.clone()).or_default().push(a.clone());
+                out.send.entry(node.clone()).or_default().push(a.clone());
             }
             (ActDisposition::Over { ok, message }, _) => out.over.push((a.id, (ok, message))),
             _ => {}
@@ -131,7 +131,7 @@ fn collect_pending(s: &State) -> PendingActs {
     out
 }
 
-/// Keeps what nodes are to do as the log says it, and tells the log what is over.
+/// Keeps what nodes are to do as the log says it, and writes to the log what is over.
 pub(super) async fn follow(inner: Arc<Inner>) {
     let (brain, stop) = (inner.brain.clone(), inner.stop.clone());
     effect::run(Arc::new(EndedActs(inner)), brain, stop.cancelled_owned()).await;
@@ -146,9 +146,9 @@ impl Effect for EndedActs {
     type End = (bool, String);
 
     fn intended(&self) -> (Vec<(u64, (bool, String))>, Option<Duration>) {
-        let PendingActs { tell, over } = self.0.brain.read(collect_pending);
+        let PendingActs { send, over } = self.0.brain.read(collect_pending);
         // What is not over is desired state: its node is sent it until it is.
-        for node in self.0.acts.replace(tell) {
+        for node in self.0.acts.replace(send) {
             if let Some(session) = self.0.node_entry(&node).and_then(|s| s.session()) {
                 session.touch();
             }

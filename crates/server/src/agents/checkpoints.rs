@@ -29,23 +29,23 @@ impl Written {
 
 #[derive(Debug, Default)]
 struct ReportedCheckpoint {
-    /// The last one that a rank told of.
+    /// The last one that a rank reported.
     last: Option<(Option<u64>, Option<String>)>,
     /// The newest that is not on its way to the log, and when it may be.
     waiting: Option<(Written, Time)>,
 }
 
-/// What was told on one connection.
+/// What was sent on one connection.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints(BTreeMap<AttemptKey, ReportedCheckpoint>);
 
 impl Checkpoints {
-    /// Every rank may tell of the same checkpoint.
+    /// Every rank may report the same checkpoint.
     pub(super) fn is_repeat(&mut self, key: AttemptKey, w: &Written) -> bool {
-        let told = (w.step, w.path.clone());
+        let reported = (w.step, w.path.clone());
         let last = &mut self.0.entry(key).or_default().last;
-        let same = last.as_ref() == Some(&told) && w.step.is_some();
-        *last = Some(told);
+        let same = last.as_ref() == Some(&reported) && w.step.is_some();
+        *last = Some(reported);
         same
     }
 
@@ -69,8 +69,8 @@ impl Checkpoints {
 
     /// Those that are due.
     pub(super) fn due(&mut self, now: Time) -> Vec<(AttemptKey, Written)> {
-        let is_due = |(key, told): (&AttemptKey, &ReportedCheckpoint)| {
-            told.waiting.as_ref().filter(|(_, due)| *due <= now).map(|_| *key)
+        let is_due = |(key, reported): (&AttemptKey, &ReportedCheckpoint)| {
+            reported.waiting.as_ref().filter(|(_, due)| *due <= now).map(|_| *key)
         };
         let keys: Vec<AttemptKey> = self.0.iter().filter_map(is_due).collect();
         keys.into_iter().filter_map(|k| Some((k, self.end_waiting(k)?))).collect()

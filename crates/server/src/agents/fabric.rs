@@ -111,7 +111,7 @@ impl Agents {
     ///
     /// # Errors
     /// In words, when the node is not there or does not answer. That nothing came through is
-    /// told in the figures.
+    /// reported in the figures.
     pub async fn fabric_dial(
         &self,
         node: &NodeName,
@@ -141,8 +141,8 @@ mod tests {
         assert_eq!(asked.await, Ok(Ok(3)));
         let asked = x.done.expect(&one, 9);
         x.done(&one, 9, FabricMeasurement { mbps: f64::NAN, ..FabricMeasurement::default() });
-        let told = asked.await.unwrap();
-        assert!(told.error.is_some() && told.mbps.abs() < 1e-9);
+        let reported = asked.await.unwrap();
+        assert!(reported.error.is_some() && reported.mbps.abs() < 1e-9);
         assert!(x.ready.0.lock().unwrap().is_empty() && x.done.0.lock().unwrap().is_empty());
     }
 }

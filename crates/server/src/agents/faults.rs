@@ -1,5 +1,5 @@
-//! Between what a node tells of faults and the log: a fault is written down at once when it is new,
-//! its repeats are folded into one, and no node can fill the log.
+//! Between what a node reports of faults and the log: a fault is written down at once when it is
+//! new, its repeats are folded into one, and no node can fill the log.
 
 use muster_model::fault::ObservedFault;
 use muster_model::ids::AttemptKey;
@@ -7,7 +7,7 @@ use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Repeats within this time are told as one.
+/// Repeats within this time are reported as one.
 const FOLD: Span = Span::secs(60);
 /// Faults of one node that are written down in such a time.
 const MOST: usize = 20;
@@ -22,11 +22,11 @@ type Key = (String, Option<u32>, Option<AttemptKey>);
 #[derive(Debug)]
 struct Kind {
     /// When it was last written down; none: never.
-    told: Option<Time>,
+    reported: Option<Time>,
     folded: Option<ObservedFault>,
 }
 
-/// What a node told lately.
+/// What a node reported lately.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     kinds: BTreeMap<Key, Kind>,
@@ -36,7 +36,7 @@ pub(super) struct Gate {
     received: VecDeque<u64>,
 }
 
-/// What is to be written down now, and how many faults were not told one by one.
+/// What is to be written down now, and how many faults were not reported one by one.
 #[derive(Debug, Default)]
 pub(super) struct AdmittedFaults {
     pub(super) faults: Vec<ObservedFault>,
@@ -51,7 +51,7 @@ impl Gate {
             self.is_new(fault);
             // It was put back because nobody knew whether it was written: it was.
             let key = (fault.code.clone(), fault.gpu, fault.attempt);
-            let Some(kind) = self.kinds.get_mut(&key).filter(|k| k.told.is_none()) else {
+            let Some(kind) = self.kinds.get_mut(&key).filter(|k| k.reported.is_none()) else {
                 continue;
             };
             if let Some(f) = &mut kind.folded
@@ -70,11 +70,11 @@ impl Gate {
     pub(super) fn put_back(&mut self, faults: Vec<ObservedFault>) {
         for mut fault in faults {
             let key = (fault.code.clone(), fault.gpu, fault.attempt);
-            let kind = self.kinds.entry(key).or_insert(Kind { told: None, folded: None });
+            let kind = self.kinds.entry(key).or_insert(Kind { reported: None, folded: None });
             if let Some(since) = kind.folded.take() {
                 fault.count = fault.count.saturating_add(since.count);
             }
-            *kind = Kind { told: None, folded: Some(fault) };
+            *kind = Kind { reported: None, folded: Some(fault) };
             self.recent.pop_back();
         }
     }
@@ -95,8 +95,8 @@ impl Gate {
         true
     }
 
-    /// Takes in what a node told, at `now` on a clock that never jumps. `dated` says when by the
-    /// server's clock something was that the node saw.
+    /// Takes in what a node reported, at `now` on a clock that never jumps. `dated` says when by
+    /// the server's clock something was that the node saw.
     pub(super) fn take(
         &mut self,
         faults: Vec<ObservedFault>,
@@ -115,8 +115,8 @@ impl Gate {
                 out.folded = out.folded.saturating_add(fault.count);
                 continue;
             }
-            let kind = self.kinds.entry(key).or_insert(Kind { told: None, folded: None });
-            let fresh = kind.told.is_none_or(|t| now.since(t) >= FOLD);
+            let kind = self.kinds.entry(key).or_insert(Kind { reported: None, folded: None });
+            let fresh = kind.reported.is_none_or(|t| now.since(t) >= FOLD);
             match &mut kind.folded {
                 Some(f) => {
                     f.count = f.count.saturating_add(fault.count);
@@ -141,17 +141,18 @@ impl Gate {
         }
         let mut out = Vec::new();
         for kind in self.kinds.values_mut() {
-            let fresh = kind.told.is_none_or(|t| now.since(t) >= FOLD);
+            let fresh = kind.reported.is_none_or(|t| now.since(t) >= FOLD);
             if self.recent.len() >= MOST {
                 break;
             }
             if fresh && let Some(fault) = kind.folded.take() {
-                kind.told = Some(now);
+                kind.reported = Some(now);
                 self.recent.push_back(now);
                 out.push(fault);
             }
         }
-        self.kinds.retain(|_, k| k.folded.is_some() || k.told.is_some_and(|t| now.since(t) < FOLD));
+        self.kinds
+            .retain(|_, k| k.folded.is_some() || k.reported.is_some_and(|t| now.since(t) < FOLD));
         out
     }
 }
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_is_told_at_once_and_repeats_are_folded() {
+    fn the_first_is_reported_at_once_and_repeats_are_folded() {
         let mut g = Gate::default();
         let first = g.take(vec![fault("xid-79", 2)], at(0), same);
         assert_eq!((first.faults.len(), first.folded), (1, 0));
@@ -264,14 +265,14 @@ mod tests {
     #[test]
     fn no_node_can_fill_the_log() {
         let mut g = Gate::default();
-        let (mut told, mut folded) = (0, 0);
+        let (mut reported, mut folded) = (0, 0);
         for n in 0..1000 {
             let p = g.take(vec![fault(&format!("xid-{n}"), 0)], at(0), same);
-            told += p.faults.len();
+            reported += p.faults.len();
             folded += p.folded;
         }
-        assert_eq!(told, MOST);
-        // What found no room any more is only counted; the rest is told as time goes by.
+        assert_eq!(reported, MOST);
+        // What found no room any more is only counted; the rest is reported as time goes by.
         assert_eq!(folded, 1000 - KINDS as u64);
         assert_eq!(g.kinds.len(), KINDS);
         let mut late = 0;

@@ -21,7 +21,7 @@ const GAP: Span = Span::secs(30);
 /// Reports under way at a time.
 const UNDER_WAY: usize = 16;
 
-/// Longest time between two rows that still tells of the time between them.
+/// Longest time between two rows that still counts for the time between them.
 pub(super) fn gap(inner: &Inner) -> Span {
     Span(inner.config.telemetry.0.saturating_mul(3)).max(GAP)
 }
@@ -29,7 +29,7 @@ pub(super) fn gap(inner: &Inner) -> Span {
 /// Reports attempts whose GPUs have been idle for as long as the policy allows, and again while it
 /// lasts. Without such a policy nothing is looked at.
 pub(super) async fn watch(inner: Arc<Inner>) {
-    let mut told = IdleReports::default();
+    let mut reported = IdleReports::default();
     loop {
         let warn = inner.brain.read(|s| s.policy.idle.warn_after);
         let pause = warn.map_or(ASLEEP, |w| (w.to_std() / 4).clamp(ASLEEP / 20, ASLEEP * 5));
@@ -37,12 +37,12 @@ pub(super) async fn watch(inner: Arc<Inner>) {
             return;
         }
         let Some(warn) = warn else {
-            told.clear();
+            reported.clear();
             continue;
         };
         let now = inner.clock();
         let idle = idle_attempts(&inner, now, warn);
-        let due = told.due(idle, (now, inner.brain.now()), warn);
+        let due = reported.due(idle, (now, inner.brain.now()), warn);
         stream::iter(due)
             .for_each_concurrent(UNDER_WAY, |(key, node, since)| report(&inner, node, key, since))
             .await;

@@ -40,7 +40,7 @@ fn evaluate(state: &State, asked: &JoinRequest, now: Time) -> Result<String, Fro
         || refused("token", format!("the join token is unknown or was revoked: {make}"), false);
     let (id, secret) = asked.token.parts().ok_or_else(unknown)?;
     let known = state.tokens.get(id);
-    // Hashed and compared even when there is no such token: the time tells nothing.
+    // Hashed and compared even when there is no such token: the time reveals nothing.
     let hash = known.map_or("", |t| t.hash.as_str());
     if !token::same(&token::hash(secret), hash) {
         return Err(unknown());

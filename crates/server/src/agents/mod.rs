@@ -1,4 +1,4 @@
-//! The server's side of the agent link: who is connected, what they are told, what they said.
+//! The server's side of the agent link: who is connected, what is sent to them, what they said.
 
 mod accept;
 mod acts;
@@ -297,20 +297,20 @@ impl Agents {
         self.inner.node_entry(node)?.newest()
     }
 
-    /// How old the newest figures of a node are; none while it told none. A simulated node's own
-    /// clock counts.
+    /// How old the newest figures of a node are; none while it reported none. A simulated node's
+    /// own clock counts.
     pub fn metrics_age(&self, node: &NodeName, now: Time) -> Option<Span> {
         self.inner.node_entry(node)?.metrics_age(now)
     }
 
-    /// How many GPUs of a node told what they draw, and what that is together, in watts.
+    /// How many GPUs of a node reported what they draw, and what that is together, in watts.
     #[must_use]
     pub fn draw(&self, node: &NodeName) -> Option<(u32, f64)> {
         let (columns, figures) = self.inner.node_entry(node)?.newest()?;
         let power = columns.iter().position(|c| c == "power")?;
-        let told = figures.chunks(columns.len().max(1)).filter_map(|g| g.get(power).copied());
-        let told = told.filter(|w| w.is_finite());
-        Some(told.fold((0, 0.0), |(n, sum), w| (n + 1, sum + f64::from(w))))
+        let reported = figures.chunks(columns.len().max(1)).filter_map(|g| g.get(power).copied());
+        let reported = reported.filter(|w| w.is_finite());
+        Some(reported.fold((0, 0.0), |(n, sum), w| (n + 1, sum + f64::from(w))))
     }
 
     /// The newest step of each rank of an attempt.
@@ -319,7 +319,7 @@ impl Agents {
         self.inner.steps.lock().unwrap_or_else(PoisonError::into_inner).of(key)
     }
 
-    /// How far the test of a node is, as its agent last told.
+    /// How far the test of a node is, as its agent last reported.
     #[must_use]
     pub fn test_progress(&self, node: &NodeName) -> Option<TestProgress> {
         self.inner.node_entry(node)?.progress().clone()

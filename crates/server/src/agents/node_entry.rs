@@ -51,7 +51,7 @@ pub struct TestProgress {
     pub doing: String,
     /// Seconds it will still take, about.
     pub eta_s: Option<u64>,
-    /// When this was told.
+    /// When this was reported.
     pub at: Time,
 }
 
@@ -90,7 +90,8 @@ impl NodeEntry {
         self.heard.fetch_max(now.0, Ordering::Relaxed);
     }
 
-    /// Whether a step of its clock may be written down now: an agent that tells more is not heard.
+    /// Whether a step of its clock may be written down now: an agent that reports more is not
+    /// heard.
     pub(super) fn may_step(&self, now: Time) -> bool {
         let last = Time(self.stepped.load(Ordering::Relaxed));
         let may = last.0 == 0 || now.since(last) >= STEPS_APART;
@@ -269,7 +270,7 @@ impl Session {
         std::mem::take(&mut *lock(&self.out))
     }
 
-    /// Tells the agent something that nobody keeps for it: when it goes away, that is lost.
+    /// Sends the agent something that nobody keeps for it: when it goes away, that is lost.
     pub(super) fn send_message(&self, message: FromServer) {
         lock(&self.out).push(message);
         self.poke.notify_one();

@@ -1,4 +1,4 @@
-//! What one agent was told, and what it must be told next.
+//! What was sent to one agent, and what must be sent to it next.
 
 use super::{Inner, acts};
 use crate::brain::BrainError;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Bytes of detail in one message; well below what a frame may have.
 const MOST: usize = 8 << 20;
 
-/// What one agent was told on this connection.
+/// What was sent to one agent on this connection.
 #[derive(Default)]
 pub(super) struct Orders {
     /// Attempts whose detail it has.
@@ -25,18 +25,18 @@ pub(super) struct Orders {
     /// Attempts that cannot be ordered, and were reported so.
     hopeless: BTreeSet<AttemptKey>,
     /// The list it has; none before the first.
-    told: Option<Vec<(AttemptKey, Action)>>,
+    sent: Option<Vec<(AttemptKey, Action)>>,
     /// Checkpoints it was asked for.
     asked: BTreeMap<AttemptKey, Time>,
     /// The test that it knows of.
     testing: Option<u64>,
-    /// Acts that it was told of.
+    /// Acts that were sent to it.
     acting: BTreeSet<u64>,
     /// Its node was held until now: what it was seen with then was not concluded from.
     was_held: bool,
 }
 
-/// What to tell it now.
+/// What to send to it now.
 #[derive(Default)]
 pub(super) struct OrderUpdate {
     pub(super) messages: Vec<FromServer>,
@@ -73,7 +73,7 @@ impl Orders {
         self.asked.remove(&key);
     }
 
-    /// Compares what must be with what was told. `again` repeats the list though it is the same.
+    /// Compares what must be with what was sent. `again` repeats the list though it is the same.
     pub(super) async fn refresh(
         &mut self,
         inner: &Inner,
@@ -144,11 +144,11 @@ impl Orders {
                 runs.push(order);
             }
         }
-        if self.told.as_ref() == Some(&list) && !again {
+        if self.sent.as_ref() == Some(&list) && !again {
             return Ok(news);
         }
         self.known.extend(runs.iter().chain(&later).filter(|r| r.detail.is_some()).map(|r| r.key));
-        self.told = Some(list);
+        self.sent = Some(list);
         let NodeOrders { seq, epoch, .. } = look;
         // The list is always whole but for those that the agent has never heard of: leaving one
         // of them for the next message stops nothing.
@@ -156,10 +156,10 @@ impl Orders {
             runs.iter().map(|r| RunOrder { detail: None, ..r.clone() }).collect();
         news.messages.insert(0, FromServer::Desired { epoch, seq, runs });
         for (n, order) in later.into_iter().enumerate() {
-            let told = RunOrder { detail: None, ..order.clone() };
+            let sent = RunOrder { detail: None, ..order.clone() };
             let runs = have.iter().cloned().chain([order]).collect();
             news.messages.insert(n + 1, FromServer::Desired { epoch, seq, runs });
-            have.push(told);
+            have.push(sent);
         }
         Ok(news)
     }
@@ -194,7 +194,7 @@ impl Orders {
         }
     }
 
-    /// An act is over: was the agent told of it, and not of its end?
+    /// An act is over: was it sent to the agent, and not its end?
     pub(super) fn act_over(&mut self, id: u64) -> bool {
         self.acting.remove(&id)
     }

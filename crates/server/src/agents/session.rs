@@ -82,7 +82,7 @@ struct Live {
     session: Arc<Session>,
     orders: Orders,
     protected: bool,
-    /// What ended there while the node was held: told to the log when it is let go.
+    /// What ended there while the node was held: written to the log when it is let go.
     ended: BTreeMap<AttemptKey, SlotEnd>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     appends: usize,
@@ -92,13 +92,13 @@ struct Live {
     marks: Vec<LogMark>,
     /// Which ranks of an attempt this node may speak for.
     ranks: HashMap<AttemptKey, Vec<Range<u32>>>,
-    /// Checkpoints told on this connection.
+    /// Checkpoints reported on this connection.
     checkpoints: Checkpoints,
-    /// When output of a rank was last told to the watch.
+    /// When output of a rank was last reported to the watch.
     outputs: HashMap<(AttemptKey, u32), Time>,
-    skew_told: bool,
-    /// This agent was told that its leases are not renewed.
-    unsure_told: bool,
+    skew_reported: bool,
+    /// This agent was informed that its leases are not renewed.
+    unsure_reported: bool,
 }
 
 /// Gives the node's entry back however the session ends, by a panic too: a node whose session is
@@ -116,7 +116,7 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: SessionStart
     let SessionStart { node_entry, session, welcome, protected, known, ended, testing } = entered;
     let leave = Leave(node_entry.clone(), session.clone());
     let mut live = Live {
-        skew_told: session.skew_ms.load(Ordering::Relaxed).unsigned_abs() > SKEW_MS,
+        skew_reported: session.skew_ms.load(Ordering::Relaxed).unsigned_abs() > SKEW_MS,
         inner,
         node_entry,
         session: session.clone(),
@@ -131,14 +131,14 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: SessionStart
         ranks: HashMap::new(),
         checkpoints: Checkpoints::default(),
         outputs: HashMap::new(),
-        unsure_told: false,
+        unsure_reported: false,
     };
     live.orders.knows(&known, testing);
     let end = match live.begin(&mut conn, &welcome, ended).await {
         Ok(()) => live.talk(&mut conn).await,
         Err(e) => e,
     };
-    // A node that is gone for good tells of no checkpoint again.
+    // A node that is gone for good reports no checkpoint again.
     for (key, w) in live.checkpoints.drain() {
         let request = live.inner.request(&session.node, w.command(key));
         let brain = live.inner.brain.clone();
@@ -277,10 +277,10 @@ impl Live {
                     at,
                 });
                 let uncertain = !self.inner.brain.is_certain_leader();
-                if uncertain && !self.unsure_told {
+                if uncertain && !self.unsure_reported {
                     tracing::warn!(node = %self.session.node, "this server cannot be certain that it leads: leases of ranks are not renewed");
                 }
-                self.unsure_told = uncertain;
+                self.unsure_reported = uncertain;
                 let seq = self.inner.brain.durable();
                 conn.w.queue(&FromServer::Ack { seq, uncertain })?;
             }
@@ -299,7 +299,7 @@ impl Live {
             FromAgent::Progress { key, rank, report } => self.note_progress(key, rank, report, now),
             FromAgent::Faults { faults } => {
                 let skew = self.session.skew_ms.load(Ordering::Relaxed);
-                // Simulated nodes tell their faults by the wall's clock.
+                // Simulated nodes report their faults by the wall's clock.
                 let simulated = self.session.simulated;
                 let dated = |at: Time| match simulated {
                     true => at.clamp(Time(0), now + AHEAD),
@@ -362,7 +362,7 @@ impl Live {
         }));
     }
 
-    /// What came of an act. The agent says so until it is told that it may forget it.
+    /// What came of an act. The agent says so until it learns that it may forget it.
     fn acted(&self, conn: &mut Conn, id: u64, ok: bool, message: &str) -> Result<(), End> {
         let node = &self.session.node;
         if !self.inner.brain.read(|s| acts::is_open(s, node, id)) {
@@ -378,10 +378,10 @@ impl Live {
         Ok(())
     }
 
-    /// Tells the watch; a server that is behind the node draws no conclusions.
-    fn report_observation(&self, told: HealthObservation) {
+    /// Reports to the watch; a server that is behind the node draws no conclusions.
+    fn report_observation(&self, reported: HealthObservation) {
         if !self.protected {
-            self.inner.health.feed().push(self.session.simulated, told);
+            self.inner.health.feed().push(self.session.simulated, reported);
         }
     }
 
@@ -448,13 +448,13 @@ impl Live {
         let skew = at.0.saturating_sub(now.0);
         self.session.skew_ms.store(skew, Ordering::Relaxed);
         let off = skew.unsigned_abs() > SKEW_MS;
-        if off && !self.skew_told {
+        if off && !self.skew_reported {
             tracing::warn!(node = %self.session.node, skew_ms = skew, "the node's clock is off: synchronise it");
         }
-        self.skew_told = off;
+        self.skew_reported = off;
     }
 
-    /// The node's clock was set. Simulated nodes have that of one machine, which tells of it once.
+    /// The node's clock was set. Simulated nodes have that of one machine, which reports it once.
     fn clock_stepped(&self, step: ClockStep) {
         if self.session.simulated || !self.node_entry.may_step(self.inner.clock()) {
             return;
@@ -507,7 +507,7 @@ impl Live {
                 self.session.busy.fetch_sub(1, Ordering::Relaxed);
                 match result {
                     Ok(()) => {}
-                    // Nothing waits for it, so it need not be told again.
+                    // Nothing waits for it, so it need not be reported again.
                     Err(BrainError::Refused(r)) => {
                         tracing::debug!(attempt = %key, refusal = %r, "a report was refused");
                     }
@@ -565,7 +565,7 @@ impl Live {
 
     fn log(&mut self, chunk: LogChunk) {
         if !self.speaks_for(chunk.key, chunk.rank) {
-            // Not this node's to tell; it may forget it.
+            // Not this node's to report; it may forget it.
             let offset = chunk.offset.saturating_add(chunk.data.len() as u64);
             self.mark(LogMark { key: chunk.key, rank: chunk.rank, stream: chunk.stream, offset });
             return;
@@ -646,7 +646,7 @@ impl Live {
         }
     }
 
-    /// Every rank may tell of the same checkpoint; the log hears of it once, and of the newest when
+    /// Every rank may report the same checkpoint; the log hears of it once, and of the newest when
     /// there are too many.
     fn checkpoint(&mut self, key: AttemptKey, w: Written) {
         let known = self.inner.brain.read(|s| {
@@ -669,7 +669,7 @@ impl Live {
             let known = job.checkpoint.as_ref().filter(|c| c.attempt == key.attempt);
             (job.checkpoint_asked.is_some() || noticed, known.is_some_and(|c| c.step > w.step))
         });
-        // Another node told of a later one.
+        // Another node reported a later one.
         if past {
             return;
         }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 pub struct RankStep {
     /// Global rank.
     pub rank: u32,
-    /// When it was told.
+    /// When it was reported.
     pub at: Time,
     /// Step number.
     pub step: u64,
@@ -36,7 +36,7 @@ pub(super) fn bounded(stages: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
 #[derive(Debug, Default)]
 struct OneAttempt {
     ranks: BTreeMap<u32, RankStep>,
-    /// How often its checkpoints are written down, whichever node tells of them.
+    /// How often its checkpoints are written down, whichever node reports them.
     checkpoints: Pace,
 }
 

@@ -1,4 +1,4 @@
-//! One task tells sessions that their orders changed; one looks for nodes that fell silent.
+//! One task informs sessions that their orders changed; one looks for nodes that fell silent.
 
 use super::Inner;
 use muster_model::command::{Actor, Command, Request};
@@ -13,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 /// Pokes the sessions of nodes whose orders may have changed.
 pub(super) async fn dispatch(inner: Arc<Inner>) {
     let mut touched = inner.brain.touched();
-    // What was told before this listened, or between two runs of it, nobody passed on.
+    // What was reported before this listened, or between two runs of it, nobody passed on.
     inner.live().iter().for_each(|(_, s)| s.touch());
     loop {
         let news = tokio::select! {
@@ -113,7 +113,7 @@ async fn lose(
     }
     tracing::warn!(%node, silent_ms = clock().since(heard).0, "the node is lost");
     if let Some(session) = node_entry.and_then(|s| s.session()) {
-        // It must tell everything again before it counts.
+        // It must report everything again before it counts.
         session.close();
     }
     let now = inner.brain.now();

@@ -2,7 +2,7 @@
 //!
 //! Limits of jobs, lost nodes and fences are lengths of time. Somebody who sets the machine's clock
 //! must not end a job or let two attempts run. So a step of the wall clock is not followed: it is
-//! told. A server that is started again goes on with the clock of the one before it, until the
+//! reported. A server that is started again goes on with the clock of the one before it, until the
 //! machine starts anew or the operator accepts the new time. Small differences, as a time service
 //! makes them, are followed slowly.
 
@@ -246,7 +246,7 @@ mod tests {
         assert!(written.abs_diff(now) < 60_000, "{written} {now}");
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "whatever the umask is");
-        // A step of the wall clock is told and not followed.
+        // A step of the wall clock is reported and not followed.
         follow();
         assert_eq!(stepped(), None);
         let before = clock();
@@ -267,6 +267,6 @@ mod tests {
         not_before(ahead);
         assert!(clock() >= ahead);
         follow();
-        assert!(stepped().is_some(), "the machine's clock is behind the log: told");
+        assert!(stepped().is_some(), "the machine's clock is behind the log: reported");
     }
 }

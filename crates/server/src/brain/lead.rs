@@ -45,12 +45,12 @@ const ROUND: usize = 1024;
 const AHEAD: usize = 2;
 /// The longest time between two looks whether a full disk has space.
 const FULL_EVERY: Duration = Duration::from_secs(8);
-/// What the log could not take is told to it again after this.
+/// What the log could not take is written to it again after this.
 const AGAIN: Duration = Duration::from_millis(500);
 
 impl Brain {
     /// Waits for the lease, loads the log and starts to decide. Blocks: call it from a thread
-    /// that may. `standby` is told who leads while this server waits. Waits for free space, too,
+    /// that may. `standby` learns who leads while this server waits. Waits for free space, too,
     /// while the store's disk is full.
     ///
     /// # Errors
@@ -129,8 +129,8 @@ impl Brain {
         self.call(request, super::Attach::default()).await
     }
 
-    /// Tells the log something, again and again while it cannot be written and this is `wanted`.
-    /// True when the log has it, false when nobody wants it any more or it was refused.
+    /// Writes something to the log, again and again while it cannot be written and this is
+    /// `wanted`. True when the log has it, false when nobody wants it any more or it was refused.
     pub(crate) async fn record_command(&self, command: Command, wanted: impl Fn() -> bool) -> bool {
         while wanted() {
             match self.system(command.clone()).await {
@@ -147,7 +147,7 @@ impl Brain {
     }
 }
 
-/// Waits for the lease and begins to lead, with `begin`, which is told how much of the log is
+/// Waits for the lease and begins to lead, with `begin`, which learns how much of the log is
 /// verified. Returns when the lease was last asked for, too.
 pub(super) fn acquire_lead<T>(
     config: &BrainConfig,
@@ -494,7 +494,7 @@ impl LeadState<'_> {
     }
 
     /// Throws the memory away and reads it anew from the store. The view needs no change: it
-    /// never ran ahead. Who asks meanwhile is told why nothing is decided. Returns false when the
+    /// never ran ahead. Who asks meanwhile learns why nothing is decided. Returns false when the
     /// lead is over.
     fn reload(
         &mut self,

@@ -134,7 +134,7 @@ pub(crate) struct BrainCall {
 
 /// Records kept in memory for followers of the log.
 const RING: usize = 65_536;
-/// Requests that may wait for the engine; more are told to come back.
+/// Requests that may wait for the engine; more are asked to come back.
 const BACKLOG: usize = 20_000;
 
 pub(crate) struct Shared {

@@ -90,7 +90,7 @@ fn packed(shared: &Shared) -> State {
     shared.view.read().unwrap_or_else(PoisonError::into_inner).without_index()
 }
 
-/// Is everything true of this copy that must be? Told as a metric, and in the server's own log.
+/// Is everything true of this copy that must be? Reported as a metric, and in the server's own log.
 /// What is derived from the state was built for the copy: that the view's own has gone astray is not
 /// seen here (`index_is_fresh` in the tests looks for it).
 fn check_invariants(shared: &Shared, state: &State) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 const BOUNDS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0];
 
 /// Bounds for what must be quick, in seconds: close enough together that the slowest of a hundred
-/// can be told between one and five hundred milliseconds.
+/// can be seen to lie between one and five hundred milliseconds.
 pub(crate) const FINE: [f64; 22] = [
     0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05,
     0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 5.0,

@@ -19,7 +19,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Once a second. A step is told again until it is durable.
+    /// Once a second. A step is reported again until it is durable.
     pub(super) fn check_clock(&mut self, shared: &Shared) {
         if let Some(step) = clock::detect_clock_step(&mut self.watch)
             && self.waiting.len() < WAITING

@@ -162,7 +162,7 @@ impl StoreAvailability {
 const SPACE: usize = 512 * 1024;
 
 /// A disk with this much free space is not written to: it is not full before the next look, and a
-/// limit that the system does not tell (a quota) shows when something cannot be written.
+/// limit that the system does not report (a quota) shows when something cannot be written.
 const ENOUGH: u64 = 1 << 30;
 /// The same for files that can still be made.
 const ENOUGH_FILES: u64 = 16;

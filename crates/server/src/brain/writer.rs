@@ -164,7 +164,7 @@ pub(crate) fn run(shared: &Shared, committer: &Committer, rounds: &Receiver<Roun
     }
 }
 
-/// What is told to whoever asked of a memory that is thrown away.
+/// The answer to whoever asked of a memory that is thrown away.
 const FAILED: &str = "the store failed just now; try again";
 
 fn merge(into: &mut Round, mut next: Round) {

@@ -192,12 +192,12 @@ fn fill(
         util: UNKNOWN,
         temp: UNKNOWN,
     };
-    let told = node.gpu_set();
+    let present = node.gpu_set();
     let has_gpus = !node.inventory.gpus.is_empty() || !node.missing_gpus.is_empty();
     let figures = seen.figures.as_ref().map(|(columns, row)| (places.of(columns), columns, row));
     for gpu in 0..u32::try_from(count).unwrap_or(64) {
         let mut cell = plain;
-        let here = told.0 >> gpu.min(63) & 1 == 1;
+        let here = present.0 >> gpu.min(63) & 1 == 1;
         if has_gpus && !here {
             cell.state = state(MISSING);
         } else if node.excluded_gpus.0 >> gpu.min(63) & 1 == 1 {
@@ -227,7 +227,7 @@ fn worst(severity: Severity) -> u8 {
     }
 }
 
-/// A figure between 0 and 254; what a device does not tell is not zero.
+/// A figure between 0 and 254; what a device does not report is not zero.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // kept within bounds
 fn percent(figure: Option<f32>) -> u8 {
     figure.filter(|f| f.is_finite()).map_or(UNKNOWN, |f| f.round().clamp(0.0, 254.0) as u8)
@@ -238,7 +238,7 @@ fn watts(figure: Option<f32>) -> u16 {
     figure.filter(|f| f.is_finite()).map_or(NONE, |f| f.round().clamp(0.0, 65_000.0) as u16)
 }
 
-/// The old figure while the new one is close to it. That a GPU does nothing is told at once.
+/// The old figure while the new one is close to it. That a GPU does nothing is reported at once.
 fn steady(old: Option<u8>, new: u8, step: u8) -> u8 {
     match old {
         Some(old) if old != UNKNOWN && new != UNKNOWN && new != 0 && old.abs_diff(new) < step => {

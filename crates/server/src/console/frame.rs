@@ -30,13 +30,13 @@ pub(super) enum Kind {
     Change = 1,
     /// Names for the numbers in cells.
     Words = 2,
-    /// What the log told since the last frame.
+    /// What came into the log since the last frame.
     Hints = 3,
     /// The layout itself, as JSON: before a picture of the past, which had its own.
     Layout = 4,
 }
 
-/// What the log told since the last frame.
+/// What came into the log since the last frame.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Hints {
     /// So much that anything may be different.
@@ -104,7 +104,7 @@ pub(super) fn next(
             cells(&mut out, map, Kind::Whole, None, viewer);
         }
         Change::Cells { at, was, words: more } => {
-            // A project has one name to know from the beginning: when others come is not told.
+            // A project has one name to know from the beginning: when others come is not reported.
             if *more && viewer.is_none() {
                 words(&mut out, map, viewer);
             }
@@ -138,14 +138,14 @@ struct FrameNames<'a> {
 }
 
 fn words(out: &mut BytesMut, map: &FleetMap, viewer: &Viewer) {
-    let told = match viewer {
+    let given = match viewer {
         None => {
             let tenants = map.words.tenants.iter().map(|t| t.as_str()).collect();
             FrameNames { tenants, versions: &map.words.versions }
         }
         Some(own) => FrameNames { tenants: vec![own.as_str()], versions: &[] },
     };
-    text(out, map, Kind::Words, &told);
+    text(out, map, Kind::Words, &given);
 }
 
 fn text<T: Serialize>(out: &mut BytesMut, map: &FleetMap, kind: Kind, body: &T) {
@@ -212,7 +212,7 @@ fn cells(out: &mut BytesMut, map: &FleetMap, kind: Kind, at: Option<&[u32]>, vie
 /// hardware is and what is wrong with it is not theirs to know.
 fn masked(mut cell: Cell, own: Option<usize>) -> Cell {
     if own == Some(usize::from(cell.tenant)) {
-        // The only name that was told.
+        // The only name that was reported.
         cell.tenant = 0;
     } else {
         if cell.tenant != NONE {

@@ -1,4 +1,4 @@
-//! One look at every node: what the log says of it, and what it last told of itself.
+//! One look at every node: what the log says of it, and what it last reported about itself.
 
 use super::order::order;
 use super::snapshot::{NodeSnapshot, SiteSnapshot};

@@ -38,10 +38,10 @@ pub(super) struct NodeLayoutKey {
     sku: Option<String>,
 }
 
-/// Places of a node's GPUs, also of those that it does not tell of any more.
+/// Places of a node's GPUs, also of those that it does not report any more.
 pub(super) fn slots(node: &Node) -> u32 {
-    let told = node.inventory.gpus.iter().chain(&node.missing_gpus).map(|g| g.index + 1);
-    told.max().unwrap_or(0).min(64)
+    let ends = node.inventory.gpus.iter().chain(&node.missing_gpus).map(|g| g.index + 1);
+    ends.max().unwrap_or(0).min(64)
 }
 
 fn place(node: &Node) -> NodeLayoutKey {

@@ -83,7 +83,7 @@ impl Fabric {
         if waiting >= WAITING {
             return Err(Refused::Full(waiting));
         }
-        // Looked at again when its turn comes; now only so that a mistake is told at once.
+        // Looked at again when its turn comes; now only so that a mistake is reported at once.
         inner.brain.read(|s| choose::choose(s, &inner.agents, &wish))?;
         let id = lock(&inner.book).begin();
         let test = FabricTest {

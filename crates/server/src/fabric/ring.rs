@@ -39,7 +39,7 @@ impl RunningFabricTest {
         if passed != [true] {
             let mut hunt = Bisect::new(all);
             if !self.halve(&seated, &mut hunt, &mut known).await {
-                // Nobody is known to be good: pairs tell.
+                // Nobody is known to be good: pairs show it.
                 return self.in_pairs(group, seed).await;
             }
             // Of a group that somebody has left nothing is known as a whole.
@@ -153,8 +153,8 @@ impl RunningFabricTest {
             }
         }
         let mut passed = vec![true; rings.len()];
-        for ((no, _), (_, told)) in edges.iter().zip(self.evaluate(seated, all)) {
-            match told {
+        for ((no, _), (_, reported)) in edges.iter().zip(self.evaluate(seated, all)) {
+            match reported {
                 PairResult::Passed(true) => {}
                 PairResult::Passed(false) => passed[*no] = false,
                 PairResult::Left(i) => drop(known.away.insert(i)),

@@ -180,8 +180,8 @@ impl RunningFabricTest {
                 let statuses = (0..group.len()).map(|i| hunt.status(i)).collect();
                 return HuntResult { statuses, paths: hunt.paths(), together: Vec::new() };
             }
-            for (pair, told) in self.pairs(group, &round).await {
-                match told {
+            for (pair, reported) in self.pairs(group, &round).await {
+                match reported {
                     PairResult::Passed(passed) => hunt.result(pair, passed),
                     PairResult::Left(i) => hunt.leave(i),
                 }

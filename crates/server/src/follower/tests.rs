@@ -17,7 +17,7 @@ enum FollowerEvent {
     Woken { at_end: bool, last: bool },
 }
 
-/// Tells all that comes.
+/// Reports all that comes.
 struct RecordingFollower {
     to: UnboundedSender<FollowerEvent>,
     /// It panics at this record.
@@ -27,11 +27,11 @@ struct RecordingFollower {
 
 impl RecordingFollower {
     fn new(bad: Option<Seq>) -> (RecordingFollower, UnboundedReceiver<FollowerEvent>) {
-        let (to, told) = unbounded_channel();
-        (RecordingFollower { to, bad, stop: CancellationToken::new() }, told)
+        let (to, reported) = unbounded_channel();
+        (RecordingFollower { to, bad, stop: CancellationToken::new() }, reported)
     }
 
-    fn tell(&self, what: FollowerEvent) {
+    fn record(&self, what: FollowerEvent) {
         let _ = self.to.send(what);
     }
 }
@@ -39,16 +39,16 @@ impl RecordingFollower {
 impl Projection for RecordingFollower {
     fn apply(&mut self, record: &Record) {
         assert!(self.bad != Some(record.seq), "a record that makes no sense");
-        self.tell(FollowerEvent::Record(record.seq));
+        self.record(FollowerEvent::Record(record.seq));
     }
 
     fn begin_anew(&mut self, behind: Seq) -> Seq {
-        self.tell(FollowerEvent::Anew(behind));
+        self.record(FollowerEvent::Anew(behind));
         behind
     }
 
     fn wake(&mut self, now: Time, at_end: bool) -> Option<Time> {
-        self.tell(FollowerEvent::Woken { at_end, last: self.stop.is_cancelled() });
+        self.record(FollowerEvent::Woken { at_end, last: self.stop.is_cancelled() });
         Some(now + Span(1))
     }
 }
@@ -78,14 +78,14 @@ fn records(from: u64, to: Seq) -> Vec<FollowerEvent> {
 
 /// All that the log holds, and up to where that is.
 async fn read_all(brain: &Brain) -> (Seq, Vec<FollowerEvent>) {
-    let (projection, mut told) = RecordingFollower::new(None);
+    let (projection, mut reported) = RecordingFollower::new(None);
     let cursor = Cursor::new(brain, Seq(0));
     let mut reading = Reading { cursor, projection, keep: None };
     while reading.take_batch(brain.durable()).await.unwrap() {}
     let after = reading.cursor.after;
     drop(reading);
     let mut all = Vec::new();
-    while let Some(one) = told.recv().await {
+    while let Some(one) = reported.recv().await {
         all.push(one);
     }
     (after, all)
@@ -173,13 +173,13 @@ async fn a_record_that_a_reader_falls_over_is_not_given_to_it_again() {
         create_project(&brain, n).await;
     }
     let (bad, end) = (Seq(2), brain.durable());
-    let (teller, mut told) = RecordingFollower::new(Some(bad));
-    let stop = teller.stop.clone();
+    let (follower, mut reported) = RecordingFollower::new(Some(bad));
+    let stop = follower.stop.clone();
     let follower =
-        Follower::start("reader-that-falls-over", brain.clone(), Seq(0), teller, stop.clone());
+        Follower::start("reader-that-falls-over", brain.clone(), Seq(0), follower, stop.clone());
     let mut all = Vec::new();
     while all.last() != Some(&FollowerEvent::Record(end)) {
-        match told.recv().await.unwrap() {
+        match reported.recv().await.unwrap() {
             FollowerEvent::Woken { .. } => {}
             one => all.push(one),
         }
@@ -200,20 +200,20 @@ async fn a_record_that_a_reader_falls_over_is_not_given_to_it_again() {
 async fn a_reader_is_woken_when_it_asked_for_it_and_a_last_time_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let brain = lead(dir.path()).await;
-    let (teller, mut told) = RecordingFollower::new(None);
-    let stop = teller.stop.clone();
+    let (follower, mut reported) = RecordingFollower::new(None);
+    let stop = follower.stop.clone();
     let end = brain.durable();
-    drop(Follower::start("reader-that-asks", brain.clone(), end, teller, stop.clone()));
+    drop(Follower::start("reader-that-asks", brain.clone(), end, follower, stop.clone()));
     let mut wakes = 0;
     while wakes < 3 {
         // Nothing is written meanwhile but what a new leader writes.
         wakes += u32::from(
-            told.recv().await.unwrap() == FollowerEvent::Woken { at_end: true, last: false },
+            reported.recv().await.unwrap() == FollowerEvent::Woken { at_end: true, last: false },
         );
     }
     stop.cancel();
     let mut last = None;
-    while let Some(one) = told.recv().await {
+    while let Some(one) = reported.recv().await {
         last = Some(one);
     }
     assert_eq!(last, Some(FollowerEvent::Woken { at_end: true, last: true }));

@@ -5,15 +5,15 @@ use muster_model::units::{Span, Time};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What was told longer ago says nothing of a clock.
+/// What was reported longer ago says nothing of a clock.
 const LATELY: Duration = Duration::from_secs(30);
 /// Moments are remembered this far apart,
 const APART: Duration = Duration::from_millis(250);
 /// and so many of them.
 const KEPT: usize = 2400;
 
-/// The newest time that was told lately, and what passed since. Lately, because simulated nodes may
-/// be gone, and others begin with an earlier time.
+/// The newest time that was reported lately, and what passed since. Lately, because simulated nodes
+/// may be gone, and others begin with an earlier time.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     began: Option<Instant>,
@@ -48,7 +48,7 @@ impl Clock {
     fn remember(&mut self, at: Time, now: Instant) {
         if self.newest[1].is_some_and(|(t, _)| at <= t) {
             // Behind what was heard a moment ago: one of many, or another beginning. Which of the
-            // two shows when nobody tells the later time any more.
+            // two shows when nobody reports the later time any more.
             return;
         }
         while self.past.back().is_some_and(|(t, _)| *t >= at) {
@@ -65,8 +65,8 @@ impl Clock {
     /// Never behind this server's.
     pub(super) fn now(&self, server: Time, now: Instant) -> Time {
         let passed = |i: Instant| Span(ms(now.duration_since(i)));
-        let told = self.newest.iter().flatten().map(|(t, i)| *t + passed(*i));
-        told.fold(server, Time::max)
+        let reported = self.newest.iter().flatten().map(|(t, i)| *t + passed(*i));
+        reported.fold(server, Time::max)
     }
 
     /// When it was `t` there, by the clock of this server, where it is `server` now.
@@ -81,7 +81,7 @@ impl Clock {
             }
             // Between two rows all clocks are taken to run alike, as `now` does.
             (Some((a, from)), None) => ago(*from).saturating_sub(t.since(*a).0),
-            // Before anybody told anything: as if the clock had run as fast as later on.
+            // Before anybody reported anything: as if the clock had run as fast as later on.
             (None, Some((first, from))) => {
                 let (last, to) = self.past.back().copied().unwrap_or((*first, *from));
                 let (there, here) = (last.since(*first).0, ms(to.duration_since(*from)));
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_was_ahead_is_forgotten_once_nobody_tells_it_any_more() {
+    fn a_clock_that_was_ahead_is_forgotten_once_nobody_reports_it_any_more() {
         let (mut c, start) = (Clock::default(), Instant::now());
         let at = |s: u64| start + Duration::from_secs(s);
         let t = |s: u64| Time(1_000_000) + Span::secs(s);
@@ -124,7 +124,8 @@ mod tests {
         let (mut c, start) = (Clock::default(), Instant::now());
         let at = |ms: u64| start + Duration::from_millis(ms);
         let (there, here) = (Time(50_000_000), Time(1_000_000));
-        // Two nodes tell, one a little behind the other, for longer than is remembered of `newest`.
+        // Two nodes report, one a little behind the other, for longer than is remembered of
+        // `newest`.
         for ms in (0..=100_000).step_by(500) {
             c.note_time(there + Span(ms * 20), at(ms));
             c.note_time(there + Span(ms * 20) - Span(400), at(ms + 1));
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(heard(2_000_000), here + Span(100_000), "the newest row");
         assert_eq!(heard(2_000_000 - 60_000), here + Span(97_000));
         assert_eq!(heard(2_000_000 - 65_000), here + Span(96_750), "between two rows");
-        assert_eq!(heard(2_001_000), server, "not told yet");
+        assert_eq!(heard(2_001_000), server, "not reported yet");
         assert_eq!(c.to_server_time(there - Span(20_000), server, now), here - Span(1_000));
     }
 

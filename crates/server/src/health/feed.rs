@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 /// What may wait to be looked at: half a minute of a large site's rows, or a second of its steps.
 const WAITING: usize = 65_536;
 
-/// Something a node or a rank told.
+/// Something a node or a rank reported.
 #[derive(Debug, Clone)]
 pub(crate) enum HealthObservation {
     /// Figures of a node.
@@ -41,11 +41,11 @@ pub(crate) enum HealthObservation {
     Checkpointing { key: AttemptKey, going: bool },
 }
 
-/// Told by a node that is simulated (and has a clock of its own), or by a real one.
+/// Reported by a node that is simulated (and has a clock of its own), or by a real one.
 #[derive(Debug, Clone)]
 pub(crate) struct FeedItem {
     pub(crate) simulated: bool,
-    pub(crate) told: HealthObservation,
+    pub(crate) reported: HealthObservation,
 }
 
 /// The sending side. What finds no room is counted and left out: the next row comes soon.
@@ -62,8 +62,8 @@ impl Feed {
         (Feed { tx, taken: AtomicU64::new(0), dropped: AtomicU64::new(0) }, rx)
     }
 
-    pub(crate) fn push(&self, simulated: bool, told: HealthObservation) {
-        match self.tx.try_send(FeedItem { simulated, told }) {
+    pub(crate) fn push(&self, simulated: bool, reported: HealthObservation) {
+        match self.tx.try_send(FeedItem { simulated, reported }) {
             Ok(()) => self.taken.fetch_add(1, Ordering::Relaxed),
             // The watch has ended: this server is stopping.
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {

@@ -1,4 +1,4 @@
-//! Findings that a watch before this one told: this one remembers nothing of them, so it would
+//! Findings that a watch before this one reported: this one remembers nothing of them, so it would
 //! never say that they are over.
 
 use muster_engine::State;
@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// What is still true is seen again by then.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// Failure modes that only the watch tells. Others may rest on a fault, which is told once and
-/// true until somebody repairs it.
+/// Failure modes that only the watch reports. Others may rest on a fault, which is reported once
+/// and true until somebody repairs it.
 const KINDS: [FailureMode; 9] = [
     FailureMode::AGENT_HANG,
     FailureMode::CLOCKS_LOW,
@@ -33,8 +33,8 @@ pub(super) struct Inherited {
 
 impl Inherited {
     pub(super) fn of(s: &State, now: Instant) -> Inherited {
-        let told = s.health.open().filter(|f| FailureMode::is_one_of(&f.seen.kind, &KINDS));
-        Inherited { since: now, open: told.map(|f| f.seen.clone()).collect() }
+        let reported = s.health.open().filter(|f| FailureMode::is_one_of(&f.seen.kind, &KINDS));
+        Inherited { since: now, open: reported.map(|f| f.seen.clone()).collect() }
     }
 
     /// This watch saw it too: from here on it says when it is over.
@@ -52,8 +52,8 @@ impl Inherited {
         if self.open.is_empty() || now.duration_since(self.since) < PATIENCE {
             return Vec::new();
         }
-        let told = |f: &mut ObservedFinding| f.entity.node().is_none_or(&heard);
-        let over = self.open.extract_if(.., told);
+        let reported = |f: &mut ObservedFinding| f.entity.node().is_none_or(&heard);
+        let over = self.open.extract_if(.., reported);
         over.map(|mut f| {
             f.over = true;
             f.last_seen = at;

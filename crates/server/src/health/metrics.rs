@@ -34,8 +34,8 @@ pub(super) struct HealthMetrics {
     pub(super) look: Timer,
     /// Time spent on taking rows in.
     pub(super) rows_busy: Busy,
-    /// Findings that were told to the log.
-    pub(super) told: AtomicU64,
+    /// Findings that were written to the log.
+    pub(super) reported: AtomicU64,
     /// Findings that were dropped because the log took none for too long.
     pub(super) lost: AtomicU64,
     /// Times that a detector failed.
@@ -50,7 +50,7 @@ impl Default for HealthMetrics {
             between: Timer::with(&LIFE),
             look: Timer::default(),
             rows_busy: Busy::default(),
-            told: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         }
@@ -95,7 +95,7 @@ impl HealthMetrics {
             between: self.between.read(),
             look: self.look.read(),
             rows_busy: Duration::from_micros(of(&self.rows_busy.0)),
-            told: of(&self.told),
+            reported: of(&self.reported),
             lost: of(&self.lost),
             failures: of(&self.failures),
             taken,
@@ -118,7 +118,7 @@ pub struct HealthStats {
     /// Time used to read what was reported.
     pub rows_busy: Duration,
     /// Findings reported to the log.
-    pub told: u64,
+    pub reported: u64,
     /// Findings that the log did not take for so long that they were dropped.
     pub lost: u64,
     /// Times that a detector failed.

@@ -1,4 +1,4 @@
-//! The server's edge of health: what nodes and ranks tell goes to a watch, and what it finds goes
+//! The server's edge of health: what nodes and ranks report goes to a watch, and what it finds goes
 //! to the log.
 
 mod clock;
@@ -58,7 +58,8 @@ impl Health {
             stop,
         });
         let (feed, inbox) = Feed::new();
-        // Little waits on the way to the log: what cannot be told stays with the watch, bounded.
+        // Little waits on the way to the log: what cannot be reported stays with the watch,
+        // bounded.
         let (findings, found) = mpsc::channel(4);
         let (steps, stepped) = mpsc::channel(1024);
         let s = shared.clone();

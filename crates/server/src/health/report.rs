@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 
-/// First steps that are told at a time: a thousand jobs may start at once.
+/// First steps that are reported at a time: a thousand jobs may start at once.
 const UNDER_WAY: usize = 64;
 
-/// Tells findings in the order in which they were found: what begins comes before its end.
+/// Reports findings in the order in which they were found: what begins comes before its end.
 pub(super) async fn findings(
     shared: Arc<Shared>,
     inbox: &mut mpsc::Receiver<Vec<ObservedFinding>>,
@@ -20,12 +20,12 @@ pub(super) async fn findings(
     while let Some(findings) = inbox.recv().await {
         let n = findings.len() as u64;
         if record_command(&shared, Command::FindingsSeen { findings }).await {
-            shared.figures.told.fetch_add(n, Ordering::Relaxed);
+            shared.figures.reported.fetch_add(n, Ordering::Relaxed);
         }
     }
 }
 
-/// Tells which attempts made their first step.
+/// Reports which attempts made their first step.
 pub(super) async fn first_steps(shared: Arc<Shared>, inbox: &mut mpsc::Receiver<AttemptKey>) {
     futures::stream::poll_fn(|cx| inbox.poll_recv(cx))
         .for_each_concurrent(UNDER_WAY, |key| {

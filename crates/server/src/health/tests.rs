@@ -20,7 +20,7 @@ fn recovery() -> Recovery {
 }
 
 #[test]
-fn the_parts_of_a_recovery_are_told_one_by_one() {
+fn the_parts_of_a_recovery_are_reported_one_by_one() {
     let f = HealthMetrics::default();
     f.recovered(&recovery());
     f.loaded(&recovery());

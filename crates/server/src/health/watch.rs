@@ -1,5 +1,5 @@
-//! The thread that owns the watch: takes in what is told, looks once a second, and hands on what
-//! it found. It waits for nothing but news.
+//! The thread that owns the watch: takes in what is reported, looks once a second, and hands on
+//! what it found. It waits for nothing but news.
 
 use super::Shared;
 use super::clock::Clock;
@@ -26,7 +26,7 @@ pub(super) const BATCH: usize = 256;
 const PENDING: usize = 16_384;
 /// News taken in before the clock is looked at again.
 const GULP: usize = 4096;
-/// First steps told and not yet taken in.
+/// First steps reported and not yet taken in.
 const FIRST: usize = 65_536;
 
 /// What looks at one kind of node. Simulated ones have clocks of their own, which may run faster.
@@ -131,7 +131,7 @@ impl Watcher {
 
     fn take(&mut self, news: FeedItem) {
         let kind = &mut self.kinds[usize::from(news.simulated)];
-        match news.told {
+        match news.reported {
             HealthObservation::Row { node, at, columns, gpus, host_columns, host } => {
                 kind.clock.note_time(at, Instant::now());
                 kind.watch.signals(&Signals {
@@ -218,10 +218,10 @@ impl Watcher {
             let found = kind.watch.collect_findings(now, &kind.running);
             found.iter().for_each(|f| self.inherited.seen(f));
             // The log knows this server's clock only.
-            let told = Instant::now();
+            let reported = Instant::now();
             self.pending.extend(found.into_iter().map(|mut f| {
-                f.first_seen = kind.clock.to_server_time(f.first_seen, server, told);
-                f.last_seen = kind.clock.to_server_time(f.last_seen, server, told);
+                f.first_seen = kind.clock.to_server_time(f.first_seen, server, reported);
+                f.last_seen = kind.clock.to_server_time(f.last_seen, server, reported);
                 f.bounded()
             }));
         }

@@ -13,7 +13,7 @@ const HINTS: usize = 256;
 const PIECE: usize = 64 << 10;
 
 /// Follows an attempt's output. Every byte that is kept comes once, in order for each stream;
-/// what was dropped is told. Hints only say where to look: the bytes come from the files.
+/// what was dropped is reported. Hints only say where to look: the bytes come from the files.
 #[derive(Debug)]
 pub struct Follow {
     keeper: LogKeeper,

@@ -2,7 +2,7 @@
 //!
 //! A stream (one rank's stdout or stderr) is a row of segments, each a plain file that begins at
 //! the offset in its name. What the node had to drop, what the disk had no room for and what fell
-//! to the cap are all the same thing: a hole between two segments, which a reader is told of.
+//! to the cap are all the same thing: a hole between two segments, which a reader learns of.
 //! Offsets are those of the rank's own output, for ever. When each part came is in a file of its own.
 
 mod changes;
@@ -290,7 +290,7 @@ impl LogKeeper {
         tokio::task::spawn_blocking(move || f(&shared)).await.map_err(|_| LogError::Stopped)?
     }
 
-    /// At most `max` bytes from `offset` on. Stops at a hole; reading on from `next` tells of it.
+    /// At most `max` bytes from `offset` on. Stops at a hole; reading on from `next` reports it.
     ///
     /// # Errors
     /// When the disk cannot be read.

@@ -1,5 +1,5 @@
-//! Where in an attempt's output free space on the disk was short, so that a reader is told why a part is
-//! missing. A small file next to the segments names the offsets at which that began.
+//! Where in an attempt's output free space on the disk was short, so that a reader learns why a
+//! part is missing. A small file next to the segments names the offsets at which that began.
 
 use super::names::{make_private, parse_name, segment_name};
 use muster_link::messages::Stream;

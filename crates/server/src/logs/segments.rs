@@ -199,7 +199,7 @@ pub(super) fn read(
         };
         let dir = shared.attempt_dir(key);
         let Some(segment) = found else {
-            // A loss at the very end is told too.
+            // A loss at the very end is reported too.
             let dropped = taken.saturating_sub(offset);
             let no_space = dropped > 0 && no_space::noted(&dir, rank, stream, &(before..taken));
             let offset = offset.max(taken);

@@ -68,7 +68,7 @@ async fn nobody_else_of_the_machine_reads_what_ranks_print() {
 }
 
 #[tokio::test]
-async fn a_gap_is_told_where_it_is() {
+async fn a_gap_is_reported_where_it_is() {
     let d = tempfile::tempdir().unwrap();
     let k = keeper(d.path(), LogConfig::default());
     k.append(chunk(0, b"before")).await.unwrap();
@@ -250,7 +250,7 @@ async fn a_disk_that_takes_nothing_loses_output_but_stops_nobody() {
 }
 
 #[tokio::test]
-async fn output_is_not_stored_while_free_space_is_short_and_readers_are_told_why() {
+async fn output_is_not_stored_while_free_space_is_short_and_readers_learn_why() {
     let d = tempfile::tempdir().unwrap();
     let opened = |reserve| {
         let config = LogConfig { reserve, ..LogConfig::default() };

@@ -1,5 +1,5 @@
-//! What became of all GPUs: the fold over the log, which is written down, and beside it what GPUs told
-//! of themselves.
+//! What became of all GPUs: the fold over the log, which is written down, and beside it what GPUs
+//! reported of themselves.
 
 use super::{Inner, received};
 use crate::follower::{Follower, PersistedProjection};
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Batches of records that somebody who asks waits for.
 pub(super) const PATIENCE: usize = 32;
-/// Between two looks at what GPUs told.
+/// Between two looks at what GPUs reported.
 const LOOK: Span = Span::mins(1);
 /// Between two looks at the last day.
 const GAUGE: Span = Span::secs(10);
@@ -39,7 +39,7 @@ pub(super) struct Reading {
     gauged_at: Option<Time>,
 }
 
-/// Keeps up with the log, looks at what GPUs told, and has both written down.
+/// Keeps up with the log, looks at what GPUs reported, and has both written down.
 pub(super) fn follow(
     inner: Arc<Inner>,
     file: Option<PathBuf>,
@@ -90,7 +90,7 @@ impl Projection for Reading {
     }
 
     fn begin_anew(&mut self, _: Seq) -> Seq {
-        // What is missing cannot be told: it begins with the site as it stands.
+        // What is missing cannot be reported: it begins with the site as it stands.
         self.fleet = self.inner.brain.read(|s| {
             let jobs = s.jobs.values().map(|j| &**j);
             Fleet::begin(s.seq, s.at, jobs, s.nodes.values().map(|n| &**n))
@@ -124,8 +124,8 @@ pub(super) fn ear(inner: &Inner, key: AttemptKey) -> Option<AttemptObservation> 
     let whole = inner.brain.read(|s| placed(s, key)).is_some_and(|at| at >= inner.since);
     let now = inner.brain.now();
     let attempts = inner.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-    let told = attempts.of(key.job);
-    let (_, a) = told.iter().find(|(no, _)| *no == key.attempt)?;
+    let reported = attempts.of(key.job);
+    let (_, a) = reported.iter().find(|(no, _)| *no == key.attempt)?;
     Some(AttemptObservation { working_at: a.first().filter(|_| whole), idle: a.idle(now) })
 }
 
@@ -154,27 +154,27 @@ fn gauges(fleet: &Fleet, now: Time) -> Gauges {
     out
 }
 
-/// What a node's GPUs last told.
+/// What a node's GPUs last reported.
 #[derive(Debug, Clone, Copy, Default)]
 struct Last {
     at: Time,
     seen: TelemetryTotals,
 }
 
-/// What all told last.
+/// What all reported last.
 #[derive(Debug, Default)]
 pub(super) struct LastReports(BTreeMap<NodeName, Last>);
 
 /// How telemetry stands now.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TelemetryStatus {
-    /// Nodes that told of their GPUs lately.
+    /// Nodes that reported their GPUs lately.
     pub nodes: u64,
     /// Nodes that did before and do not any more.
     pub silent: u64,
     /// The age of the oldest of those that do.
     pub oldest: Span,
-    /// What they told together.
+    /// What they reported together.
     pub seen: TelemetryTotals,
 }
 
@@ -219,7 +219,7 @@ impl LastReports {
         out
     }
 
-    /// One look at all that was told lately; none when nothing was.
+    /// One look at all that was reported lately; none when nothing was.
     fn sum_telemetry(&mut self, now: Time) -> Option<TelemetryTotals> {
         self.0.retain(|_, l| now.since(l.at) <= STALE);
         let t = self.telemetry_status(now);
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_gpus_tell_is_added_up_as_long_as_it_is_fresh() {
+    fn what_gpus_report_is_added_up_as_long_as_it_is_fresh() {
         let columns: Columns = ["power", "util"].map(String::from).to_vec().into();
         let mut all = LastReports::default();
         assert!(all.sum_telemetry(Time(0)).is_none());

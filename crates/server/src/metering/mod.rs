@@ -1,5 +1,5 @@
-//! The server's edge of metering: lives of jobs as the log tells them, and beside them what ranks
-//! and GPUs told since this server began.
+//! The server's edge of metering: lives of jobs as the log shows them, and beside them what ranks
+//! and GPUs reported since this server began.
 
 mod fleet;
 mod read;
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use tally::{CLASSES, OUTCOMES};
 use tokio_util::sync::CancellationToken;
 
-/// What an attempt told, and whether from its beginning.
+/// What an attempt reported, and whether from its beginning.
 #[derive(Debug, Clone)]
 pub struct AttemptMetric<T> {
     /// Number of the attempt.
@@ -154,8 +154,8 @@ impl Metering {
     ) {
         self.attempts().step(key, rank, at, step, t, stages);
         self.note_placement(key);
-        let told = t.or_else(|| Some(stages.values().sum()).filter(|s: &f64| *s > 0.0));
-        if let Some(took) = told.and_then(received::micros) {
+        let reported = t.or_else(|| Some(stages.values().sum()).filter(|s: &f64| *s > 0.0));
+        if let Some(took) = reported.and_then(received::micros) {
             self.recents().step(key, rank, at, took);
         }
     }
@@ -167,7 +167,7 @@ impl Metering {
         self.recents().checkpoint(key, at, Span(blocked));
     }
 
-    /// A node told of its GPUs.
+    /// A node reported its GPUs.
     pub fn row(&self, node: &NodeName, at: Time, columns: &Columns, values: &[f32]) {
         self.inner.lasts().row(node, self.inner.brain.now(), columns, values);
         let held = self.inner.brain.read(|s| received::held(s, node));
@@ -185,7 +185,7 @@ impl Metering {
         };
         let now = self.inner.brain.now();
         let attempts = self.attempts();
-        let told = attempts.of(job.id);
+        let reported = attempts.of(job.id);
         let began = |no: u32| {
             let current = job.attempt.as_ref().filter(|a| a.no == no).map(|a| a.placed_at);
             let past = || job.past.iter().find(|p| p.no == no).map(|p| p.placed_at);
@@ -193,16 +193,16 @@ impl Metering {
             current.or_else(past).or_else(read)
         };
         let whole = |no: u32| began(no).is_some_and(|t| t >= self.inner.since);
-        let heard = told.iter().map(|(no, a)| {
+        let heard = reported.iter().map(|(no, a)| {
             let working_at = a.first().filter(|_| whole(*no));
             (*no, AttemptObservation { working_at, idle: a.idle(now) })
         });
         let heard: BTreeMap<u32, AttemptObservation> = heard.collect();
         let of = |no: u32| whole(no);
-        let used = told.iter().rev().find_map(|(no, a)| {
+        let used = reported.iter().rev().find_map(|(no, a)| {
             Some(AttemptMetric { attempt: *no, what: a.used()?, whole: of(*no) })
         });
-        let pace = told.iter().rev().find_map(|(no, a)| {
+        let pace = reported.iter().rev().find_map(|(no, a)| {
             Some(AttemptMetric { attempt: *no, what: a.pace()?, whole: of(*no) })
         });
         drop(attempts);

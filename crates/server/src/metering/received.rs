@@ -24,7 +24,7 @@ pub(super) fn micros(seconds: f64) -> Option<u64> {
         .and_then(|d| u64::try_from(d.as_micros()).ok())
 }
 
-/// What one attempt told. Once it is over only the results are kept.
+/// What one attempt reported. Once it is over only the results are kept.
 #[derive(Debug)]
 pub(super) enum Attempt {
     Going { progress: Box<JobProgress>, usage: Box<Usage> },
@@ -126,7 +126,7 @@ impl Attempts {
         let row = |gpu: u32| {
             let from = usize::try_from(gpu).ok()?.checked_mul(width)?;
             let row = values.get(from..from.checked_add(width)?)?;
-            // What a device does not tell is not a number.
+            // What a device does not report is not a number.
             let get = |at: Option<usize>, times: f64| {
                 let v = f64::from(*row.get(at?)?) * times;
                 // A float fits when it is in range; its fraction is of no matter.
@@ -154,7 +154,7 @@ impl Attempts {
         }
     }
 
-    /// What the attempts of a job told, by their numbers.
+    /// What the attempts of a job reported, by their numbers.
     pub(super) fn of(&self, job: JobId) -> Vec<(u32, &Attempt)> {
         let all = AttemptKey { job, attempt: 0 }..=AttemptKey { job, attempt: u32::MAX };
         self.0.range(all).map(|(k, a)| (k.attempt, a)).collect()
@@ -221,9 +221,9 @@ mod tests {
         let node: NodeName = "n1".parse().unwrap();
         let values = [100.0, 50.0, 300.5, f32::NAN, 700.0, 99.96];
         all.row(&node, Time(5), &columns, &values, &[(key(), GpuSet(0b1110))]);
-        let told = all.of(JobId(1));
-        assert_eq!(told.len(), 1);
-        let used = told[0].1.used().unwrap();
+        let reported = all.of(JobId(1));
+        assert_eq!(reported.len(), 1);
+        let used = reported[0].1.used().unwrap();
         assert_eq!((used.gpus, used.rows), (2, 2), "GPU 3 is not in the row");
         assert_eq!((used.util, used.power_mw), (Some(999), Some(500_250)));
         assert_eq!((used.memory_peak, used.sm), (None, None), "columns that are not there");

@@ -64,7 +64,7 @@ impl Recents {
         }
     }
 
-    /// Every rank may tell of one checkpoint: what follows at once is the same.
+    /// Every rank may report one checkpoint: what follows at once is the same.
     pub(super) fn checkpoint(&mut self, key: AttemptKey, at: Time, blocked: Span) {
         let Some(r) = self.0.get_mut(&key) else { return };
         if let Some((last, longest)) = r.checkpoints.back_mut()
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_checkpoint_told_by_many_ranks_is_one() {
+    fn one_checkpoint_reported_by_many_ranks_is_one() {
         let mut all = Recents::default();
         let key = AttemptKey { job: JobId(1), attempt: 1 };
         all.checkpoint(key, Time(0), Span(5));

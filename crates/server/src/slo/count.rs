@@ -1,6 +1,6 @@
 //! What the server counts about itself: how it answers, and how fresh what it shows is. Only what an
-//! objective asks for, in whole numbers and by the minute. It is telemetry, so the log is told rarely:
-//! every five minutes while all is well, and at the next look when something failed.
+//! objective asks for, in whole numbers and by the minute. It is telemetry, so the log is written
+//! rarely: every five minutes while all is well, and at the next look when something failed.
 
 use crate::agents::Agents;
 use crate::brain::{Attach, Brain, BrainError};
@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 /// How often it is looked at what was counted.
 const EVERY: Duration = Duration::from_secs(20);
 /// Looks in a minute. Objectives are judged by the minute: once in each it is looked at nodes' figures,
-/// and the log is told as often while something fails.
+/// and the log is written as often while something fails.
 const MINUTE: u32 = 3;
 /// Looks in five minutes, the shortest time that a rule of burn rates looks at. So often the log is
-/// told while all is well; for so long after a failure it is told every minute, because too few good
-/// ones would make the failure look larger.
+/// reported while all is well; for so long after a failure it is reported every minute, because too
+/// few good ones would make the failure look larger.
 const WELL: u32 = 15;
 /// Minutes that are kept apart while the log takes none.
 const MINUTES_MOST: usize = 60;
@@ -60,11 +60,11 @@ struct Counts {
     asked: Vec<Sli>,
     /// Since the last look.
     since: Tally,
-    /// What the log was not told yet, by the minute.
-    untold: BTreeMap<i64, Tally>,
-    /// Looks since the log was told; none when it is told at the next.
-    told: Option<u32>,
-    /// Looks since it was told of a failure.
+    /// What is not in the log yet, by the minute.
+    unreported: BTreeMap<i64, Tally>,
+    /// Looks since the log was written; none when it is reported at the next.
+    reported: Option<u32>,
+    /// Looks since a failure was written.
     failed: Option<u32>,
     /// What the log may have, though nobody said so: it is sent again as it was.
     unsure: Option<CountsReport>,
@@ -92,10 +92,10 @@ impl Counts {
         if counts.is_empty() {
             return;
         }
-        add(self.untold.entry(minute).or_default(), counts);
-        while self.untold.len() > MINUTES_MOST
-            && let Some((_, oldest)) = self.untold.pop_first()
-            && let Some(mut next) = self.untold.first_entry()
+        add(self.unreported.entry(minute).or_default(), counts);
+        while self.unreported.len() > MINUTES_MOST
+            && let Some((_, oldest)) = self.unreported.pop_first()
+            && let Some(mut next) = self.unreported.first_entry()
         {
             add(next.get_mut(), oldest);
         }
@@ -105,16 +105,16 @@ impl Counts {
     fn looked(&mut self, now: Time) {
         let since = std::mem::take(&mut self.since);
         self.keep(minute_of(now), since);
-        for looks in [&mut self.told, &mut self.failed].into_iter().flatten() {
+        for looks in [&mut self.reported, &mut self.failed].into_iter().flatten() {
             *looks = looks.saturating_add(1);
         }
     }
 
     fn is_failing(&self) -> bool {
-        self.untold.values().flat_map(BTreeMap::values).any(|(good, total)| good < total)
+        self.unreported.values().flat_map(BTreeMap::values).any(|(good, total)| good < total)
     }
 
-    /// Is the log to be told now?
+    /// Is the log to be written now?
     fn is_due(&self) -> bool {
         let lately = self.failed.is_some_and(|looks| looks <= WELL);
         let least = match (self.is_failing(), lately) {
@@ -122,12 +122,12 @@ impl Counts {
             (_, true) => MINUTE,
             (false, false) => WELL,
         };
-        !self.untold.is_empty() && self.told.is_none_or(|looks| looks >= least)
+        !self.unreported.is_empty() && self.reported.is_none_or(|looks| looks >= least)
     }
 
-    /// All that the log was not told yet.
+    /// All that is not in the log yet.
     fn take(&mut self) -> Vec<IndicatorCount> {
-        self.told = Some(0);
+        self.reported = Some(0);
         if self.is_failing() {
             self.failed = Some(0);
         }
@@ -135,7 +135,7 @@ impl Counts {
             let at = Time(minute.saturating_mul(MINUTE_MS));
             tally.into_iter().map(move |(sli, (good, total))| counted(sli, good, total, at))
         };
-        std::mem::take(&mut self.untold).into_iter().flat_map(of_minute).collect()
+        std::mem::take(&mut self.unreported).into_iter().flat_map(of_minute).collect()
     }
 }
 
@@ -188,15 +188,15 @@ impl Counter {
         self.counts().asked = asked;
     }
 
-    /// A look at what was counted, at this moment; what the log is to be told now.
+    /// A look at what was counted, at this moment; what is to be written to the log now.
     pub(super) fn due(&self, now: Time) -> Vec<IndicatorCount> {
         let mut counts = self.counts();
         counts.looked(now);
         if counts.is_due() { counts.take() } else { Vec::new() }
     }
 
-    /// Looks at what was counted, at this moment, and tells the log if it is time to. Then takes up
-    /// what objectives ask for.
+    /// Looks at what was counted, at this moment, and writes to the log if it is time to. Then
+    /// takes up what objectives ask for.
     pub async fn record_due_counts(&self, brain: &Brain, now: Time) {
         if self.record_unsure(brain).await {
             let due = self.due(now);
@@ -207,7 +207,7 @@ impl Counter {
         self.follow(brain);
     }
 
-    /// Tells the log all that it was not told yet: before a clean stop.
+    /// Writes to the log all that is not in it yet: before a clean stop.
     pub async fn flush_counts(&self, brain: &Brain) {
         if !self.record_unsure(brain).await {
             return;
@@ -220,7 +220,7 @@ impl Counter {
         self.record_counts(brain, rest).await;
     }
 
-    /// Tells the log. What it does not take is told at the next look.
+    /// Writes to the log. What it does not take is written at the next look.
     async fn record_counts(&self, brain: &Brain, counts: Vec<IndicatorCount>) {
         if !counts.is_empty() {
             let report = self.report(brain, counts);
@@ -270,7 +270,7 @@ impl Counter {
             }
             Err(e) => {
                 tracing::debug!(error = %e, "counts are reported to the log again later");
-                self.counts().told = None;
+                self.counts().reported = None;
                 return false;
             }
         };
@@ -287,7 +287,7 @@ impl Counter {
             let minute = c.at.map_or(0, minute_of);
             all.keep(minute, Tally::from([(c.sli, (c.good, c.total))]));
         }
-        all.told = None;
+        all.reported = None;
     }
 }
 
@@ -325,7 +325,7 @@ fn freshness(brain: &Brain, agents: &Agents, now: Time) -> Tally {
     if limits.is_empty() {
         return Tally::new();
     }
-    // Of a node that never told anything nothing is shown.
+    // Of a node that never reported anything nothing is shown.
     let ages: Vec<Span> = nodes.iter().filter_map(|n| agents.metrics_age(n, now)).collect();
     if ages.is_empty() {
         return Tally::new();
@@ -337,7 +337,7 @@ fn freshness(brain: &Brain, agents: &Agents, now: Time) -> Tally {
     limits.into_iter().map(of).collect()
 }
 
-/// Tells the log what was counted until `stop`.
+/// Writes to the log what was counted until `stop`.
 pub(super) async fn run(brain: Brain, agents: Agents, counter: Counter, stop: CancellationToken) {
     let mut looks = 0_u32;
     loop {

@@ -19,7 +19,7 @@ use muster_executors::alerts::{self, Sender};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Starts to count and to tell, until `stop`. `base` is the console's address in messages.
+/// Starts to count and to report, until `stop`. `base` is the console's address in messages.
 pub fn start(
     brain: &Brain,
     agents: &Agents,

@@ -1,5 +1,5 @@
-//! The server's own trouble: that the log cannot be written cannot be told by way of the log. It is
-//! decided and remembered here, by the same rules, and told to the same people.
+//! The server's own trouble: that the log cannot be written cannot be reported by way of the log.
+//! It is decided and remembered here, by the same rules, and sent to the same people.
 
 use crate::brain::{Brain, clock};
 use crate::supervise;
@@ -19,11 +19,11 @@ pub(super) const PATIENCE: Span = Span::secs(15);
 /// Between two looks.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
-/// A part of the server that panicked is told of for so long after the last time.
+/// A part of the server that panicked is reported for so long after the last time.
 const PANICKED: Span = Span::hours(1);
 
-/// Looks until `stop`, and tells people when nothing can be written for so long, or when a part of
-/// the server panicked.
+/// Looks until `stop`, and notifies people when nothing can be written for so long, or when a part
+/// of the server panicked.
 pub(super) async fn run(
     brain: Brain,
     sender: Arc<Sender<Brain>>,

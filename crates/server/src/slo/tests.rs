@@ -1,4 +1,4 @@
-//! Telling real listeners, from an alert in the log to what they hear.
+//! Notifying real listeners, from an alert in the log to what they hear.
 
 use super::count::{Counter, ServedRequest};
 use super::own;
@@ -37,7 +37,7 @@ fn node(i: usize) -> NodeName {
     format!("n{i:03}").parse().unwrap()
 }
 
-/// A brain that makes alerts, with so many nodes on one of two leaves, and somebody who tells.
+/// A brain that makes alerts, with so many nodes on one of two leaves, and somebody who notifies.
 async fn fixture(nodes: usize) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
@@ -103,8 +103,8 @@ async fn fixture(nodes: usize) -> Fixture {
         [(0..nodes).map(enroll).collect(), (0..nodes).map(connect).collect()];
     for commands in all {
         let done = commands.into_iter().map(|c| brain.system(c));
-        for told in futures::future::join_all(done).await {
-            told.unwrap();
+        for reported in futures::future::join_all(done).await {
+            reported.unwrap();
         }
     }
     let (post, stop) = (AlertDelivery::default(), CancellationToken::new());
@@ -135,8 +135,8 @@ impl Fixture {
         let last_seen = self.brain.now();
         // At once, so that a slow disk does not make several losses of one.
         let lost = |i| self.brain.system(Command::NodeLost { node: node(i), last_seen });
-        for told in futures::future::join_all((64..128).map(lost)).await {
-            told.unwrap();
+        for reported in futures::future::join_all((64..128).map(lost)).await {
+            reported.unwrap();
         }
     }
 }
@@ -210,14 +210,17 @@ async fn a_lost_leaf_is_one_signed_page_also_for_a_receiver_that_was_away() {
     assert!(lost.line.error.contains("muster secret set no-such"), "{}", lost.line.error);
     there.store(true, Ordering::Release);
     until("the chat and the page", || (heard.lock().unwrap().len() >= 2).then_some(())).await;
-    let told = pages(&heard);
-    assert_eq!(told.len(), 1, "one page, not 64: {told:#?}");
-    assert_eq!((&told[0]["news"], &told[0]["kind"]), (&json!("firing"), &json!("leaf-loss")));
-    assert_eq!(told[0]["members"].as_array().unwrap().len(), 64);
-    assert_eq!(told[0]["instructions"], "http://muster.example.org/runbooks/leaf-loss");
+    let reported = pages(&heard);
+    assert_eq!(reported.len(), 1, "one page, not 64: {reported:#?}");
+    assert_eq!(
+        (&reported[0]["news"], &reported[0]["kind"]),
+        (&json!("firing"), &json!("leaf-loss"))
+    );
+    assert_eq!(reported[0]["members"].as_array().unwrap().len(), 64);
+    assert_eq!(reported[0]["instructions"], "http://muster.example.org/runbooks/leaf-loss");
     let (sign, body) = heard.lock().unwrap().iter().find(|(s, _)| !s.is_empty()).cloned().unwrap();
     assert_eq!(sign, muster_executors::signature(b"hush", &body));
-    // The log knows who was told; another server would not tell them again.
+    // The log knows who was notified; another server would not notify them again.
     until("the record", || {
         k.brain.read(|s| {
             let a = s.slo.open().find(|a| a.kind == "leaf-loss")?;
@@ -258,7 +261,7 @@ async fn a_server_that_cannot_write_calls_somebody_all_the_same() {
     lock.execute_batch("ROLLBACK").unwrap();
     until("the store", || k.brain.stuck().is_none().then_some(())).await;
     let _ = written.await.unwrap();
-    assert_eq!(pages(&heard).len(), 1, "told once");
+    assert_eq!(pages(&heard).len(), 1, "reported once");
     k.stop.cancel();
 }
 
@@ -356,23 +359,23 @@ fn answers_are_counted_by_the_limits_that_objectives_have() {
 }
 
 #[test]
-fn a_failure_is_told_at_once_then_by_the_minute_and_rarely_five_minutes_after_the_last() {
+fn a_failure_is_reported_at_once_then_by_the_minute_and_rarely_five_minutes_after_the_last() {
     let c = Counter::default();
     c.ask(vec![Sli::ApiAvailability]);
-    let told = |looks: std::ops::Range<i64>, status: u16| -> Vec<i64> {
-        let told_at = |look: &i64| {
+    let reported = |looks: std::ops::Range<i64>, status: u16| -> Vec<i64> {
+        let reported_at = |look: &i64| {
             c.served(ServedRequest { submits: false, status, took: Duration::ZERO });
             !c.due(Time(look * 20_000)).is_empty()
         };
-        looks.filter(told_at).collect()
+        looks.filter(reported_at).collect()
     };
-    assert_eq!(told(0..10, 200), [0], "the first ones, so that something is shown");
-    assert_eq!(told(10..20, 503), [10, 13, 16, 19]);
-    assert_eq!(told(20..60, 200), [22, 25, 28, 31, 34, 49]);
+    assert_eq!(reported(0..10, 200), [0], "the first ones, so that something is shown");
+    assert_eq!(reported(10..20, 503), [10, 13, 16, 19]);
+    assert_eq!(reported(20..60, 200), [22, 25, 28, 31, 34, 49]);
 }
 
 #[test]
-fn what_the_log_does_not_take_is_told_at_the_next_look_and_nothing_of_it_is_lost() {
+fn what_the_log_does_not_take_is_reported_at_the_next_look_and_nothing_of_it_is_lost() {
     let c = Counter::default();
     c.ask(vec![Sli::ApiAvailability]);
     for minute in 1..=100 {
@@ -408,10 +411,10 @@ async fn counts_whose_answer_was_lost_are_in_the_log_once() {
         c.record_due_counts(&k.brain, start + Span::secs(20 * look)).await;
     }
     let records = k.brain.records(Seq(0), 2048).await.unwrap();
-    let told = records.iter().filter_map(|r| match &r.event {
+    let reported = records.iter().filter_map(|r| match &r.event {
         Event::CountsReported { counts } => Some(counts.iter().map(|c| c.total).sum::<u64>()),
         _ => None,
     });
-    assert_eq!(told.collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(reported.collect::<Vec<_>>(), [1, 1]);
     k.stop.cancel();
 }

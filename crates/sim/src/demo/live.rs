@@ -78,7 +78,7 @@ impl Live {
         Ok(Live { sources, chance: Chance::new(seed, &["live", "faults"]) })
     }
 
-    /// One of so many, for whoever goes on telling the story.
+    /// One of so many, for whoever goes on with the timeline.
     pub fn one_of(&mut self, n: usize) -> usize {
         let n = u64::try_from(n.max(1)).unwrap_or(1);
         usize::try_from(self.chance.below(n)).unwrap_or(0)

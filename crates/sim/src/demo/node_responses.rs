@@ -21,7 +21,7 @@ use std::sync::Arc;
 const LOST_AFTER: Span = Span::secs(30);
 /// Ranks die so long after the driver's error.
 const DIES_AFTER: Span = Span::secs(2);
-/// How often the site's own counts are told.
+/// How often the site's own counts are reported.
 const COUNTS_EVERY: Span = Span::mins(5);
 
 impl Simulation<'_> {

@@ -61,7 +61,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Somebody is told.
+    /// Somebody is notified.
     pub(super) fn alerted(&mut self, a: &Alert) {
         let late = self.script.as_ref().is_some_and(|s| self.now >= s.finale);
         if a.urgency != Urgency::Page || (late && a.topic != Topic::Incident) {

@@ -80,7 +80,7 @@ impl Pod {
     }
 }
 
-/// A list of pods, told apart by kind.
+/// A list of pods, distinguished by kind.
 #[derive(Debug, Clone, Default)]
 pub struct Mix {
     kinds: Vec<Pod>,

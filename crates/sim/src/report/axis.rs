@@ -89,7 +89,7 @@ pub(super) fn time(length_s: f64) -> Axis {
     Axis { end, ticks }
 }
 
-/// The first wait that a logarithmic axis tells apart.
+/// The first wait that a logarithmic axis distinguishes.
 const LOG_FROM: f64 = 1.0;
 
 /// An axis of waits, logarithmic from one second, that ends on a tick at or above `longest_s`.
@@ -107,7 +107,7 @@ pub(super) fn waits(longest_s: f64) -> Axis {
         (10_368_000.0, "120d"),
         (31_536_000.0, "1y"),
     ];
-    // At least to a minute: below that the shape tells nothing.
+    // At least to a minute: below that the shape says nothing.
     let last =
         MARKS.iter().skip(2).position(|(s, _)| *s >= longest_s).map_or(MARKS.len(), |i| i + 3);
     let marks = &MARKS[..last];

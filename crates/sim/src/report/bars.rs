@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_told_in_words() {
+    fn sizes_are_reported_in_words() {
         let class = |gpus_from, gpus_to| SizeClass { gpus_from, gpus_to, ..SizeClass::default() };
         assert_eq!(gpus(&class(1, 1)), "1 GPU");
         assert_eq!(gpus(&class(1_025, 2_048)), "1,025–2,048 GPUs");

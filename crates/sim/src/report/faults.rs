@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Causes that get a strip of their own.
 const STRIPS: usize = 14;
-/// Dots that can still be told apart; more faults become bars that count them.
+/// Dots that can still be distinguished; more faults become bars that count them.
 const DOTS: usize = 1_500;
 /// Stretches of time that have a bar.
 const STRETCHES: usize = 125;

@@ -4,8 +4,8 @@ use super::axis::{self, HIGH, Plot, WIDE, place};
 use super::words;
 use crate::outcome::{History, Sample};
 
-/// Stretches of time that a panel tells apart; each keeps its least and its most, so a line has at
-/// most twice as many points.
+/// Stretches of time that a panel distinguishes; each keeps its least and its most, so a line has
+/// at most twice as many points.
 const STRETCHES: usize = 500;
 
 /// One line of a panel.
@@ -169,7 +169,7 @@ fn thin(samples: &[&Sample], each: usize, value: fn(&Sample) -> f64) -> Vec<(f64
     points
 }
 
-/// Invisible columns over all panels that tell what was at their time.
+/// Invisible columns over all panels that say what was at their time.
 fn put_hover(out: &mut String, samples: &[&Sample], each: usize, x_end: f64) {
     put!(
         out,

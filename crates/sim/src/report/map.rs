@@ -4,7 +4,7 @@ use super::words;
 use crate::outcome::{FaultMark, History, Outcome};
 use std::collections::BTreeMap;
 
-/// Cells that are still told of one by one; a larger map has one title for each leaf, which keeps
+/// Cells that are still described one by one; a larger map has one title for each leaf, which keeps
 /// the page of the largest fleets small.
 const TITLES: usize = 9_000;
 /// Blocks that are still named above.
@@ -130,14 +130,14 @@ fn put_block(out: &mut String, b: &Block<'_>, by_node: &BTreeMap<u32, Vec<&Fault
         let shade = faults.len().min(SHADES);
         let cell = format!("M{x} {y}h{s}v{s}h-{s}z", s = pitch - 1);
         if b.titles {
-            let told = describe_faults(faults);
-            put!(out, r#"<path class="c{shade}" d="{cell}"><title>{told}</title></path>"#);
+            let title = describe_faults(faults);
+            put!(out, r#"<path class="c{shade}" d="{cell}"><title>{title}</title></path>"#);
         } else {
             shades[shade - 1].push_str(&cell);
         }
     }
     for (i, cells) in shades.iter().enumerate().filter(|(_, cells)| !cells.is_empty()) {
-        // The leaf beneath tells of itself.
+        // The leaf beneath describes itself.
         put!(out, r#"<path class="c{} blind" d="{cells}"/>"#, i + 1);
     }
     out.push_str("</svg></div>");

@@ -27,10 +27,10 @@ use crate::outcome::{History, Outcome};
 
 pub use page::{page, page_with};
 
-/// One run, as the report is told of it.
+/// One run, as the report gets it.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
-    /// What tells it from the other runs of the page.
+    /// What distinguishes it from the other runs of the page.
     pub label: &'a str,
     /// What the scenario is, in a paragraph.
     pub about: &'a str,

@@ -3,7 +3,7 @@
 use super::{ReportSheet, Run, bars, cdf, faults, line, map, table, tiles, words};
 use crate::outcome::{History, Outcome};
 
-/// Nodes with faults, in all runs together, up to which every cell and dot is told of.
+/// Nodes with faults, in all runs together, up to which every cell and dot is described.
 const TITLED: usize = 12_000;
 /// Nodes from which the map takes the whole width.
 const WIDE_MAP: u32 = 1_500;

@@ -249,7 +249,7 @@ fn a_sheet_stands_in_the_place_of_the_key_figures() {
 }
 
 #[test]
-fn nothing_to_tell_is_told() {
+fn nothing_to_report_is_reported() {
     sound(&page(&[], ""));
     let empty = (Outcome::default(), History::default());
     let html = page(&[run("", &empty)], "");
@@ -342,15 +342,15 @@ fn pages_to_look_at() {
     };
     let about = "The 54 days of a 16,384-GPU training run with its published failure rates, and \
                  what hot spares and fast detection make of them.";
-    let told = |label, one: &'static (Outcome, History)| Run { about, ..run(label, one) };
+    let titled = |label, one: &'static (Outcome, History)| Run { about, ..run(label, one) };
     let keep = |one| -> &'static (Outcome, History) { Box::leak(Box::new(one)) };
-    write("one.html", &[told("seed 1", keep(invented(2_048, 419, 8_000, 1)))]);
-    write("small.html", &[told("seed 1", keep(invented(128, 60, 300, 2)))]);
-    write("large.html", &[told("seed 1", keep(invented(12_500, 10_000, 100_000, 3)))]);
-    write("empty.html", &[told("seed 1", keep((Outcome::default(), History::default())))]);
+    write("one.html", &[titled("seed 1", keep(invented(2_048, 419, 8_000, 1)))]);
+    write("small.html", &[titled("seed 1", keep(invented(128, 60, 300, 2)))]);
+    write("large.html", &[titled("seed 1", keep(invented(12_500, 10_000, 100_000, 3)))]);
+    write("empty.html", &[titled("seed 1", keep((Outcome::default(), History::default())))]);
     let runs: Vec<Run<'_>> = (1..=5)
         .map(|seed| {
-            told(format!("hot spares, seed {seed}").leak(), keep(invented(256, 90, 900, seed)))
+            titled(format!("hot spares, seed {seed}").leak(), keep(invented(256, 90, 900, seed)))
         })
         .collect();
     write("several.html", &runs);

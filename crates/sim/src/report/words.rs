@@ -51,7 +51,7 @@ pub(super) fn number(x: f64) -> String {
     format!("{sign}{said}")
 }
 
-/// `97.3%`; what is nearly all or nearly nothing is not told as all or nothing.
+/// `97.3%`; what is nearly all or nearly nothing is not reported as all or nothing.
 pub(super) fn percent(share: f64) -> String {
     if !share.is_finite() {
         return NONE.into();
@@ -102,7 +102,7 @@ pub(super) fn moment(seconds: f64) -> String {
     }
 }
 
-/// GPU-seconds told in GPU-hours, without the unit.
+/// GPU-seconds reported in GPU-hours, without the unit.
 pub(super) fn gpu_hours(gpu_seconds: f64) -> String {
     number(gpu_seconds / HOUR)
 }
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_told_in_the_unit_that_fits() {
+    fn spans_are_reported_in_the_unit_that_fits() {
         for (s, said) in [
             (0.0, "0 s"),
             (0.42, "0.4 s"),

@@ -1,4 +1,4 @@
-//! Whether a scenario makes sense: what can be told without living it.
+//! Whether a scenario makes sense: what can be known without living it.
 
 use super::found::{ScenarioProblems, place, project};
 use super::places::Ground;

@@ -239,7 +239,7 @@ fn at<'a>(mut v: &'a mut toml::Value, path: &[Step]) -> &'a mut toml::Value {
     v
 }
 
-/// Told what a value is, where it stands, and of which table it is a key.
+/// Given what a value is, where it stands, and of which table it is a key.
 type See<'a> = dyn FnMut(&'static Kind, &[Step], Option<&'static Table>) + 'a;
 
 /// Calls `see` with every value that the schema knows.

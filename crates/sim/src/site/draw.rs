@@ -21,7 +21,7 @@ const UNKNOWN: Delay = Delay { median: Span::hours(2), p95: Some(Span::hours(8))
 /// Others that a job may name as its condition.
 const MOST_CONDITIONS: usize = 60;
 
-/// What a job of the twin stands for, told by the first letter of its name.
+/// What a job of the twin stands for, shown by the first letter of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SimulatedJobRole {
     Running,
@@ -61,14 +61,14 @@ impl<'a> Draw<'a> {
             }
         }
         let blocked = &site.facts.blocked;
-        let told =
+        let reported =
             (!blocked.is_empty()).then(|| Span(blocked.iter().sum::<u64>() / blocked.len() as u64));
         Draw {
             site,
             kinds,
             checkpoint,
             pace: site.facts.pace(),
-            cost: told.unwrap_or(site.state.policy.reliability.checkpoint_cost),
+            cost: reported.unwrap_or(site.state.policy.reliability.checkpoint_cost),
             runs,
         }
     }

@@ -7,7 +7,7 @@ use crate::outcome::History;
 use muster_model::units::Span;
 use muster_model::whatif::WhatIfAnswer;
 
-/// A run of this length tells how long the others take.
+/// A run of this length shows how long the others take.
 const PILOT: Span = Span::hours(24);
 /// With fewer pairs nothing is certain; a shorter horizon comes first.
 const FEWEST: u64 = super::answer::CERTAIN_PAIRS;

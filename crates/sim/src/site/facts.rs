@@ -1,4 +1,4 @@
-//! What the log tells that its state does not keep: every job that ever came and how long it ran,
+//! What the log shows that its state does not keep: every job that ever came and how long it ran,
 //! and how long every node was watched.
 
 use muster_health::Exposure;

@@ -76,8 +76,8 @@ pub fn records(name: &str, from: &mut dyn BufRead) -> Result<Vec<Record>, SimErr
                 Line::Entry { body: None } => {
                     return Err(at("an entry that is no record of this version".into()));
                 }
-                Line::Footer { digest: told } => {
-                    if digest.finalize().to_hex().as_str() != told {
+                Line::Footer { digest: reported } => {
+                    if digest.finalize().to_hex().as_str() != reported {
                         return Err(at(
                             "the file is not as it was written: its digest differs".into()
                         ));

@@ -22,7 +22,7 @@ pub(crate) struct Kinds(BTreeMap<String, Sku>);
 
 impl Kinds {
     /// A kind that cannot be simulated is one that the site does not have, so that the two are
-    /// told apart: what matters to a placement is that they differ.
+    /// distinguished: what matters to a placement is that they differ.
     pub(crate) fn of<'n>(nodes: impl Iterator<Item = &'n str>) -> Kinds {
         let names: BTreeSet<&str> = nodes.filter(|n| *n != "cpu").collect();
         let mut all: BTreeMap<String, Sku> =
@@ -49,15 +49,15 @@ impl Kinds {
     pub(crate) fn names(&self, list: &str) -> String {
         let mut out: Vec<String> = Vec::new();
         for name in list.split('|') {
-            let told = self.0.get(name).map_or_else(|| name.to_string(), ToString::to_string);
-            if !out.contains(&told) {
-                out.push(told);
+            let reported = self.0.get(name).map_or_else(|| name.to_string(), ToString::to_string);
+            if !out.contains(&reported) {
+                out.push(reported);
             }
         }
         out.join("|")
     }
 
-    /// Names that are told as another kind.
+    /// Names that are reported as another kind.
     pub(crate) fn renamed(&self) -> Vec<&str> {
         self.0.iter().filter(|(n, s)| **n != s.to_string()).map(|(n, _)| n.as_str()).collect()
     }

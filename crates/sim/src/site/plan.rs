@@ -206,7 +206,7 @@ impl Site {
         }
     }
 
-    /// Windows from now on; their beginnings are told from now.
+    /// Windows from now on; their beginnings are reported from now.
     fn reservations(&self, fleet: &Fleet) -> Vec<Reservation> {
         let mut out = Vec::new();
         for booked in self.state.reservations.values() {

@@ -133,7 +133,7 @@ fn full() -> TestSite {
 }
 
 #[test]
-fn a_log_tells_what_a_twin_needs() {
+fn a_log_shows_what_a_twin_needs() {
     let mut w = TestSite::new(3);
     let first = w.submit("ann", gang(2));
     w.pass(Span::secs(4));
@@ -260,7 +260,7 @@ fn a_question_is_answered_as_by_its_parts() {
 fn a_question_that_is_stopped_has_the_pairs_that_are_complete_or_no_answer() {
     let w = full();
     let site = w.site();
-    // How often the clock is looked at tells where in the work a stop falls.
+    // How often the clock is looked at decides where in the work a stop falls.
     let looked = std::cell::Cell::new(0u64);
     let stops_after = |most: u64| {
         looked.set(0);
@@ -553,9 +553,12 @@ fn nodes_under_an_open_breaker_are_left_out_and_named() {
     let site = w.site();
     let plan = site.plan(&[], None).unwrap();
     assert_eq!(plan.size(), (1, 8));
-    let told = plan.notes.iter().find(|n| n.contains("left out")).unwrap();
-    assert!(told.starts_with("2 nodes take no work now and are left out: n01 (breaker "), "{told}");
-    assert!(told.contains("n02 ("), "{told}");
+    let reported = plan.notes.iter().find(|n| n.contains("left out")).unwrap();
+    assert!(
+        reported.starts_with("2 nodes take no work now and are left out: n01 (breaker "),
+        "{reported}"
+    );
+    assert!(reported.contains("n02 ("), "{reported}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(crate) fn signed(x: f64, unit: WhatIfUnit) -> String {
         WhatIfUnit::Count => format!("{:.1}", x.abs()),
         WhatIfUnit::Seconds => length(x.abs()),
     };
-    // What is told as nothing has no sign.
+    // What is reported as nothing has no sign.
     let sign = match text.chars().any(|c| c.is_ascii_digit() && c != '0') {
         false => "",
         true if x < 0.0 => "-",
@@ -64,7 +64,7 @@ fn verb(f: &WhatIfMetric, what: &str) -> String {
         return format!("leave {what} at about {to}{}", interval(f));
     }
     if !f.certain {
-        // Both figures are told: the one now is no other than in the table.
+        // Both figures are reported: the one now is no other than in the table.
         let both = format!("{from} as it is, {to} changed");
         return format!("make no certain difference to {what} ({both}{})", within(f));
     }
@@ -129,7 +129,7 @@ mod tests {
     use muster_model::whatif::WhatIfEstimate;
 
     #[test]
-    fn a_change_that_may_be_chance_is_told_from_what_to_what() {
+    fn a_change_that_may_be_chance_is_reported_from_what_to_what() {
         let of = |mean: f64| {
             let interval = Some([mean - 120.0, mean + 120.0]);
             WhatIfEstimate { mean, interval, at_least: false }
@@ -163,10 +163,10 @@ mod tests {
     #[test]
     fn lengths_are_said_in_at_most_two_units() {
         let all = [0.4, 59.0, 60.0, 65.0, 900.0, 3599.0, 11_400.0, 86_399.0, 190_000.0];
-        let told = all.map(length);
+        let reported = all.map(length);
         let want =
             ["0 s", "59 s", "1 min", "1 min 5 s", "15 min", "1 h", "3 h 10 min", "1 d", "2 d 5 h"];
-        assert_eq!(told, want);
+        assert_eq!(reported, want);
         assert_eq!(signed(-0.013, WhatIfUnit::Share), "-1.3 points");
         assert_eq!(signed(90.0, WhatIfUnit::Seconds), "+1 min 30 s");
         assert_eq!(signed(-0.000_1, WhatIfUnit::Share), "0.0 points");

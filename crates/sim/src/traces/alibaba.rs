@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 /// Reads Lingjun's `ip,DSW,PSW,ASW`: where each host stands. A core switch (DSW) is the cluster, an
 /// aggregation switch (PSW) the spine, a top-of-rack switch (ASW) the leaf; the file knows no
-/// racks, so the leaf is the rack too. An address is a hash of 64 letters; the first 16 tell the
-/// hosts apart.
+/// racks, so the leaf is the rack too. An address is a hash of 64 letters; the first 16 distinguish
+/// the hosts.
 pub fn hosts(
     file: &str,
     bytes: &[u8],

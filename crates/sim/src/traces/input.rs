@@ -17,7 +17,7 @@ pub(super) struct Unpacked<'a> {
     pub(super) cut: Option<String>,
 }
 
-/// Unpacks gzip, or gives the bytes back. Damage ends the text; it is told in `cut`.
+/// Unpacks gzip, or gives the bytes back. Damage ends the text; it is reported in `cut`.
 pub(super) fn open(bytes: &[u8]) -> Unpacked<'_> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Unpacked { bytes: Cow::Borrowed(bytes), cut: None };

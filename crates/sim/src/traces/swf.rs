@@ -58,7 +58,7 @@ fn job(r: &Row<'_>) -> Result<TraceJob, String> {
             "0" => Outcome::Failed,
             "1" => Outcome::Completed,
             "5" => Outcome::Cancelled,
-            // 2 to 4 tell of pieces of a job, not of its end.
+            // 2 to 4 are about pieces of a job, not about its end.
             "-1" | "2" | "3" | "4" => Outcome::Unknown,
             other => return Err(not("status", other, "one of -1 to 5")),
         },

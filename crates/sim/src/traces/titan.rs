@@ -68,7 +68,7 @@ pub struct Lifetime {
     pub sn: String,
     /// Where it stood.
     pub location: CabinetLocation,
-    /// When it came; none in a row that only tells of an event, mostly within a stay of another row.
+    /// When it came; none in a row that only reports an event, mostly within a stay of another row.
     pub insert: Option<Time>,
     /// When it left, or when the event happened, or when the log ended.
     pub remove: Time,

@@ -1,4 +1,4 @@
-//! The simplest agent that does what it is told: it runs what must exist on its node, reports
+//! The simplest agent that does what it is asked to: it runs what must exist on its node, reports
 //! until it is heard, stops what nobody names, and what may not go on without a server.
 
 use muster_model::command::Observed;
@@ -51,7 +51,7 @@ enum SlotPhase {
     Starting(Time),
     /// Its ranks end then, in this way.
     Running(Time, SlotEnd),
-    /// Its ranks are gone then; what is told about it.
+    /// Its ranks are gone then; what is reported about it.
     Stopping(Time, SlotEnd),
     Over(SlotEnd),
 }
@@ -65,8 +65,8 @@ struct Run {
     began: Time,
     saved: Time,
     asked: Option<Time>,
-    /// What was last told on this connection, and when it is told again.
-    told: Option<(bool, Time)>,
+    /// What was last reported on this connection, and when it is reported again.
+    reported: Option<(bool, Time)>,
 }
 
 impl Run {
@@ -166,14 +166,14 @@ impl Agent {
         self.kept.clear();
         let observed = self.work.iter().map(|(k, r)| (*k, r.observed())).collect();
         for r in self.work.values_mut() {
-            r.told = Some((!r.alive(), Time(i64::MAX)));
+            r.reported = Some((!r.alive(), Time(i64::MAX)));
         }
         AgentMessage::Hello { boot: self.boot.to_string(), observed }
     }
 
-    pub(crate) fn receive(&mut self, told: ServerMessage, now: Time) {
+    pub(crate) fn receive(&mut self, reported: ServerMessage, now: Time) {
         self.heard = now;
-        match told {
+        match reported {
             ServerMessage::Welcome => self.welcome = true,
             ServerMessage::Kept { key } => {
                 self.kept.insert(key);
@@ -210,7 +210,7 @@ impl Agent {
                 began: now,
                 saved: now,
                 asked: None,
-                told: None,
+                reported: None,
             };
             let r = self.work.entry(o.key).or_insert(fresh);
             if let Some(grace) = o.stop {
@@ -231,7 +231,7 @@ impl Agent {
             if node { SlotEnd::fault("a GPU is gone") } else { SlotEnd::Failed { exit: crash(3) } };
         if let Some(r) = self.work.get_mut(key) {
             r.is = SlotPhase::Over(end);
-            r.told = r.told.map(|(over, _)| (over, now));
+            r.reported = r.reported.map(|(over, _)| (over, now));
         }
     }
 
@@ -273,12 +273,12 @@ impl Agent {
                 out.push(AgentMessage::Saved { key: *key, step: now.since(r.began).0 / 1000 });
             }
             let over = !r.alive();
-            let due = match r.told {
-                Some((told, again)) => told != over || (over && again <= now),
+            let due = match r.reported {
+                Some((reported, again)) => reported != over || (over && again <= now),
                 None => over || matches!(r.is, SlotPhase::Running(..) | SlotPhase::Stopping(..)),
             };
             if due {
-                r.told = Some((over, if over { now + AGAIN } else { Time(i64::MAX) }));
+                r.reported = Some((over, if over { now + AGAIN } else { Time(i64::MAX) }));
                 out.push(AgentMessage::Report { key: *key, observed: r.observed() });
             }
         }
@@ -312,7 +312,7 @@ impl Agent {
                     all.push(r.saved + SAVE);
                 }
                 if !r.alive() {
-                    all.extend(r.told.map(|(over, t)| if over { t } else { Time(0) }));
+                    all.extend(r.reported.map(|(over, t)| if over { t } else { Time(0) }));
                 }
             }
         }
@@ -322,7 +322,7 @@ impl Agent {
 
 /// Between two checkpoints.
 const SAVE: Span = Span::mins(4);
-/// An end that nobody answers is told again.
+/// An end that nobody answers is reported again.
 const AGAIN: Span = Span::secs(20);
 
 fn crash(code: i32) -> Exit {

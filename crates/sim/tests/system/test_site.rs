@@ -63,7 +63,7 @@ struct ServerNodeView {
     /// The connection; 0 is none.
     session: u64,
     heard: Time,
-    told: Option<Vec<Order>>,
+    sent: Option<Vec<Order>>,
 }
 
 pub(crate) struct TestSite {
@@ -93,7 +93,7 @@ pub(crate) struct TestSite {
     pub(crate) events: u64,
     /// Looks whether a cycle was left out that would have decided something.
     pub(crate) compares_plans: bool,
-    /// How often that could be told.
+    /// How often that could be reported.
     pub(crate) compared: usize,
     /// Prints every record.
     trace: bool,
@@ -231,7 +231,7 @@ impl TestSite {
     }
 
     /// The engine decides until it has nothing more to say; what it decided becomes durable, and
-    /// only then is anybody told.
+    /// only then is anybody notified.
     pub(crate) fn commit(&mut self) {
         let mut ticks = 0;
         while self.engine.tick(self.now) {
@@ -336,7 +336,7 @@ impl TestSite {
             self.seats[i].heard = self.now;
         }
         let heard = self.seats[i].heard.max(self.since);
-        self.seats[i] = ServerNodeView { session: 0, heard, told: None };
+        self.seats[i] = ServerNodeView { session: 0, heard, sent: None };
         let again = self.now + Span(500 + self.chance.below(4000));
         self.agents[i].cut(self.now, again);
         self.at(heard + LOST_AFTER, Ev::Sweep(i));
@@ -375,8 +375,8 @@ impl TestSite {
                 continue;
             }
             let list = self.orders(i);
-            if self.seats[i].told.as_ref() != Some(&list) {
-                self.seats[i].told = Some(list.clone());
+            if self.seats[i].sent.as_ref() != Some(&list) {
+                self.seats[i].sent = Some(list.clone());
                 let seq = self.view.seq.0;
                 self.send(|w, t| {
                     w.at(
@@ -432,7 +432,7 @@ impl TestSite {
         }
         let node = spec::name(i);
         if let AgentMessage::Hello { boot, observed } = said {
-            self.seats[i] = ServerNodeView { session, heard: self.now, told: None };
+            self.seats[i] = ServerNodeView { session, heard: self.now, sent: None };
             let ended = observed.iter().filter(|(_, o)| matches!(o, Observed::Ended(_)));
             let ended: Vec<AttemptKey> = ended.map(|(k, _)| *k).collect();
             let inventory = spec::inventory(i, self.agents.len(), self.life.gpus);
@@ -508,10 +508,10 @@ impl TestSite {
         match ev {
             Ev::Act(i) => self.act(i),
             Ev::ToServer(i, session, said) => self.hears(i, session, said),
-            Ev::ToAgent(i, session, told) => {
+            Ev::ToAgent(i, session, sent) => {
                 let a = &mut self.agents[i];
                 if a.session == session && a.power && a.link {
-                    a.receive(told, self.now);
+                    a.receive(sent, self.now);
                     self.poll(i);
                 }
             }

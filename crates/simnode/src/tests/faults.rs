@@ -10,7 +10,7 @@ fn at(secs: u64) -> Time {
 /// A figure of a GPU now.
 fn figure(n: &SimNode, gpu: usize, name: &str) -> f32 {
     let column = COLUMNS.iter().position(|c| *c == name).expect("a column");
-    n.telemetry()[gpu][column].expect("told")
+    n.telemetry()[gpu][column].expect("reported")
 }
 
 /// A busy node after so long.
@@ -111,12 +111,12 @@ fn counters_of_wear_count_by_the_clock() {
 }
 
 #[test]
-fn an_uncorrectable_error_is_told_first_and_then_the_work_dies() {
+fn an_uncorrectable_error_is_reported_first_and_then_the_work_dies() {
     let mut n = busy(10);
     n.start(key(2), &work(3_600_000, None, None), 0, at(10));
-    let told = has(&mut n, Fault::EccUncorrectable { gpu: 5 }, 10);
+    let reported = has(&mut n, Fault::EccUncorrectable { gpu: 5 }, 10);
     let xid = |code| Effect::Xid { gpu: 5, code };
-    assert_eq!(told, [xid(48), xid(63)]);
+    assert_eq!(reported, [xid(48), xid(63)]);
     assert!(figure(&n, 5, "ecc_dbe") > 0.5 && figure(&n, 5, "remap_pending") > 0.5);
     assert!(n.works_on(key(1)), "as in life the XID comes first");
     let events = n.advance(at(20));
@@ -132,8 +132,8 @@ fn an_uncorrectable_error_is_told_first_and_then_the_work_dies() {
 #[test]
 fn work_that_is_stopped_before_it_dies_was_stopped() {
     let mut n = busy(10);
-    let told = has(&mut n, Fault::Xid { gpu: 0, code: 79 }, 10);
-    assert_eq!(told, [Effect::Xid { gpu: 0, code: 79 }, Effect::Inventory]);
+    let reported = has(&mut n, Fault::Xid { gpu: 0, code: 79 }, 10);
+    assert_eq!(reported, [Effect::Xid { gpu: 0, code: 79 }, Effect::Inventory]);
     assert_eq!(n.inventory().gpus.len(), 7);
     let stopped = n.stop(key(1), at(11)).unwrap();
     assert_eq!(stopped.what, WorkEvent::Stopped);
@@ -159,7 +159,7 @@ fn rows_wait_for_a_reset_or_cannot_be_replaced() {
     let mut n = busy(5);
     let pending = Fault::Remap { gpu: 6, pending: true, failed: false };
     assert_eq!(has(&mut n, pending.clone(), 5), [Effect::Xid { gpu: 6, code: 63 }]);
-    assert!(has(&mut n, pending, 6).is_empty(), "told once");
+    assert!(has(&mut n, pending, 6).is_empty(), "reported once");
     let failed = Fault::Remap { gpu: 6, pending: false, failed: true };
     assert_eq!(has(&mut n, failed, 7), [Effect::Xid { gpu: 6, code: 64 }]);
     assert!(figure(&n, 6, "remap_failed") > 0.5 && figure(&n, 6, "remapped_rows") > 0.5);
@@ -215,7 +215,7 @@ fn storage_stalls_and_slows_and_processes_hang() {
 }
 
 #[test]
-fn an_agent_that_hangs_tells_nothing_and_then_how_long() {
+fn an_agent_that_hangs_reports_nothing_and_then_how_long() {
     let mut n = node(1, "n");
     has(&mut n, Fault::AgentHang { length: Span::secs(45) }, 0);
     assert!(!n.reports(at(44)) && n.reports(at(45)));
@@ -264,7 +264,7 @@ fn hung_work_looks_busy_and_draws_little_until_it_is_repaired() {
     assert!(figure(&n, 0, "util") > 90.0 && figure(&n, 0, "power") < power * 0.45);
     has(&mut n, Fault::Repair, 400);
     assert_eq!(steps(&n.advance(at(410))).len(), 10);
-    // A peer that is told that the gang hangs does the same.
+    // A peer that knows that the gang hangs does the same.
     n.set_gang(key(1), u32::MAX, at(410));
     assert!(steps(&n.advance(at(500))).is_empty());
 }
@@ -273,8 +273,8 @@ fn hung_work_looks_busy_and_draws_little_until_it_is_repaired() {
 fn a_starved_loader_reads_most_of_the_time() {
     let mut n = busy(100);
     has(&mut n, Fault::StarveLoader { key: key(1) }, 100);
-    let told = steps(&n.advance(at(160)));
-    let last = told.last().unwrap().1;
+    let reported = steps(&n.advance(at(160)));
+    let last = reported.last().unwrap().1;
     assert!(last.read * 2 > last.total(), "{last:?}");
     assert!(figure(&n, 0, "util") < 60.0);
     let no = n.apply(&Fault::StarveLoader { key: key(9) }, at(160));

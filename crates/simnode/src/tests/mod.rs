@@ -84,7 +84,7 @@ fn a_lost_gpu_is_gone_from_inventory_and_silent_in_telemetry() {
 }
 
 #[test]
-fn killed_work_is_told_and_unknown_work_is_left_to_real_ranks() {
+fn killed_work_is_reported_and_unknown_work_is_left_to_real_ranks() {
     let mut n = node(1, "n");
     n.start(key(1), &work(60_000, None, None), 1, START);
     let k = key(1);
@@ -188,7 +188,7 @@ fn slow_work_takes_longer_and_a_checkpoint_that_is_asked_for_is_written() {
 
 proptest! {
     #[test]
-    fn advancing_in_one_or_many_steps_tells_the_same(
+    fn advancing_in_one_or_many_steps_gives_the_same(
         jobs in prop::collection::vec(
             (1u64..20_000, prop::option::of(1u64..3000), prop::option::of(1u64..5000)), 1..4),
         mut stops in prop::collection::vec(0u64..25_000, 0..40),
@@ -212,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn waking_when_told_misses_nothing(run in 1u64..20_000, step in 1u64..3000) {
+    fn waking_when_due_misses_nothing(run in 1u64..20_000, step in 1u64..3000) {
         let mut n = node(7, "n");
         n.start(key(1), &work(run, Some(step), None), 1, START);
         while let Some(at) = n.next_wake() {

@@ -1,4 +1,4 @@
-//! What is wrong with a value, where it stands, and how it is told.
+//! What is wrong with a value, where it stands, and how it is reported.
 
 use crate::error::{FileError, closest, shown};
 use crate::tree::{self, Node, TextPosition};
@@ -42,7 +42,7 @@ impl Error {
         self
     }
 
-    /// What a type says of its value is told at the value, the rest at its key.
+    /// What a type says of its value is reported at the value, the rest at its key.
     pub(super) fn within(self, value: TextPosition, key: Option<TextPosition>) -> Error {
         match (&self.0.kind, key) {
             (Kind::Custom(_), _) => self.at(value),
@@ -54,7 +54,7 @@ impl Error {
     pub(super) fn into_file_error(self, root: &Node, origin: &str) -> FileError {
         let Inner { place, kind } = *self.0;
         let place = place.unwrap_or_default();
-        // A missing field is told at one of its neighbours, which is not the cause.
+        // A missing field is reported at one of its neighbours, which is not the cause.
         let path = match kind {
             Kind::Missing(_) => None,
             _ if place == TextPosition::default() => None,

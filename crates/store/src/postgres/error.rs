@@ -91,7 +91,7 @@ fn classify(e: Error, committing: bool) -> StoreError {
             };
         }
         let text = e.to_string();
-        // The driver tells this kind by its words alone; what was sent before may be committed.
+        // The driver reports this kind by its words alone; what was sent before may be committed.
         if text.contains("connect") {
             return StoreError::Unavailable { detail, outcome_unknown: committing };
         }
@@ -107,7 +107,7 @@ fn classify(e: Error, committing: bool) -> StoreError {
     if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED {
         return StoreError::corrupt("a page of the database", detail);
     }
-    // The server ends the session: it was told to, crashed, or is not ready.
+    // The server ends the session: it was asked to, crashed, or is not ready.
     if text.starts_with("57P") || text.starts_with("08") {
         return StoreError::Unavailable {
             detail: format!("the server ended the connection: {detail}"),

@@ -185,8 +185,8 @@ enum Appended {
     HeadIs(HeadRow),
 }
 
-/// A database that lost its last writes may have given the same epoch to two: the holder tells
-/// them apart.
+/// A database that lost its last writes may have given the same epoch to two: the holder
+/// distinguishes them.
 fn held_by((head, holder): &(HeadRow, String), epoch: Epoch, mine: Option<&str>) -> bool {
     head.epoch == epoch && !holder.is_empty() && mine.is_none_or(|mine| mine == holder)
 }

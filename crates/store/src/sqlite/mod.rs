@@ -41,7 +41,7 @@ pub(crate) struct SqliteStore {
 
 /// The lease of an embedded store goes by the time since this machine started, which nobody sets:
 /// all who can open the file are on this machine. A lease of an earlier start ends with that start,
-/// or within its length. Where the kernel does not tell it, by the machine's clock.
+/// or within its length. Where the kernel does not report it, by the machine's clock.
 fn now() -> Time {
     static LOOKED: Mutex<Option<(Instant, i64)>> = Mutex::new(None);
     let mut looked = LOOKED.lock().unwrap_or_else(PoisonError::into_inner);

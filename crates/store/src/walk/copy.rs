@@ -115,7 +115,7 @@ pub(crate) fn load(
     header.epoch = header.epoch.max(target.epoch);
     if mode == LoadMode::Restore {
         // The site may have gone on after the backup. Its agents then know records and epochs that
-        // this store will give out anew; a jump that nobody else makes tells the two lives apart.
+        // this store will give out anew; a jump that nobody else makes distinguishes the two lives.
         header.epoch = Epoch(header.epoch.0 + jump()?);
     }
     r.set_head(&header)?;

@@ -1,9 +1,9 @@
-//! `Name:      value` lines, sections and tables: one thing, told at length.
+//! `Name:      value` lines, sections and tables: one thing, reported at length.
 
 use super::colour::{Style, paint};
 use super::table::Table;
 
-/// What is told of one thing.
+/// What is shown of one thing.
 #[derive(Debug, Default)]
 pub struct Facts(pub String);
 

@@ -108,7 +108,7 @@ mod tests {
     use muster_model::Bytes;
 
     #[test]
-    fn sizes_are_told_in_their_largest_unit() {
+    fn sizes_are_reported_in_their_largest_unit() {
         assert_eq!(size(Bytes(0)), "0B");
         assert_eq!(size(Bytes::gib(512)), "512GiB");
         assert_eq!(size(Bytes(24_682_416 << 10)), "23.5GiB");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn thousandths_are_told_as_people_say_them() {
+    fn thousandths_are_reported_as_people_say_them() {
         for (milli, text) in [(0, "0"), (250, "0.25"), (8000, "8"), (12_345, "12.345")] {
             assert_eq!(gpus(milli), text);
         }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_told_from_now() {
+    fn moments_are_reported_from_now() {
         let now = Time(1_000_000_000);
         assert_eq!(relative(now, Timestamp(now)), "just now");
         assert_eq!(relative(now, Timestamp(now - Span::mins(3))), "3m ago");

@@ -148,14 +148,14 @@ fn totals(
     if rows < LOW {
         return out;
     }
-    let told = if t.watts_told == 0 {
+    let drawn = if t.watts_reported == 0 {
         "no data".to_owned()
-    } else if t.watts_told < t.gpus {
-        format!("{} (reported by {} of {} GPUs)", power(t.watts), t.watts_told, t.gpus)
+    } else if t.watts_reported < t.gpus {
+        format!("{} (reported by {} of {} GPUs)", power(t.watts), t.watts_reported, t.gpus)
     } else {
         format!("{} drawn by GPUs", power(t.watts))
     };
-    out.push(row(vec![("Power         ".into(), Tone::Bold), (told, Tone::Plain)], pen, w));
+    out.push(row(vec![("Power         ".into(), Tone::Bold), (drawn, Tone::Plain)], pen, w));
     out
 }
 

@@ -159,8 +159,8 @@ fn report(r: &JobReport, pen: Pen, w: usize) -> Vec<Line<'static>> {
             let share = *ms as f64 / wall;
             spans.push(pen.put(format!("  {}", fit(name, 14)), Tone::Plain));
             spans.push(pen.put(part(share, 8), tone));
-            let told = format!(" {:>5.1}% {}", share * 100.0, right(&length(Span(*ms)), 6));
-            spans.push(pen.put(told, Tone::Plain));
+            let reported = format!(" {:>5.1}% {}", share * 100.0, right(&length(Span(*ms)), 6));
+            spans.push(pen.put(reported, Tone::Plain));
         }
         out.push(Line::from(spans));
     }
@@ -242,19 +242,19 @@ fn slots(d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>> {
         s.slowest_rank.filter(|_| slow > median * 1.05)
     });
     // Those of which something is to be said come first.
-    let told = |s: &muster_api::Slot| {
+    let reported = |s: &muster_api::Slot| {
         let has = slowest.is_some_and(|r| (s.first_rank..s.first_rank + s.ranks).contains(&r));
         (s.state != "running", has)
     };
     let mut all: Vec<&muster_api::Slot> = a.slots.iter().collect();
-    all.sort_by_key(|s| std::cmp::Reverse(told(s)));
+    all.sort_by_key(|s| std::cmp::Reverse(reported(s)));
     for s in all.iter().take(SLOTS) {
         let ranks = match s.ranks {
             0 | 1 => format!("rank {}", s.first_rank),
             n => format!("ranks {}-{}", s.first_rank, s.first_rank + n - 1),
         };
         let gpus = ranges(&s.gpus);
-        let slow = if told(s).1 { "  slowest rank" } else { "" };
+        let slow = if reported(s).1 { "  slowest rank" } else { "" };
         let text = format!("  {} {} GPUs {} ", fit(&s.node, 20), fit(&ranks, 16), fit(&gpus, 10));
         out.push(pen.pieces([
             (cut(&text, w).as_str(), Tone::Plain),

@@ -136,8 +136,8 @@ fn why(model: &Model, job: &Job) -> String {
         }
         // Which command says more is for a list; here it is asked for.
         if job.attempts == 0 {
-            let told = job.waiting.as_deref().unwrap_or("waits for free capacity");
-            return told.split("; `muster explain").next().unwrap_or(told).to_owned();
+            let said = job.waiting.as_deref().unwrap_or("waits for free capacity");
+            return said.split("; `muster explain").next().unwrap_or(said).to_owned();
         }
     }
     jobs::reason(job, model.now, &model.zone)

@@ -47,7 +47,7 @@ pub(crate) fn people() -> String {
 /// Goes on with the story until the process ends. What fails is tried again later: a demonstration
 /// is no reason to stop a server.
 pub(crate) async fn run_demo(server: String, brain: Brain, token_file: PathBuf, seed: u64) {
-    let told =
+    let print =
         |e: &dyn std::fmt::Display| tracing::warn!(error = %e, "the demonstration has stopped");
     let Ok(live) = Live::new(seed) else {
         return output::note("note: the demonstration does not continue");
@@ -56,19 +56,19 @@ pub(crate) async fn run_demo(server: String, brain: Brain, token_file: PathBuf, 
     let admin = match person(&brain, &server, DRIVER, Role::Admin).await {
         Ok((id, client)) => {
             if let Err(e) = made.revoke(&client).await {
-                told(&e);
+                print(&e);
             }
             made.add(id);
             client
         }
-        Err(e) => return told(&e),
+        Err(e) => return print(&e),
     };
     let on_call = match person(&brain, &server, ON_CALL, Role::Operator).await {
         Ok((id, client)) => {
             made.add(id);
             client
         }
-        Err(e) => return told(&e),
+        Err(e) => return print(&e),
     };
     drop(brain);
     let (tenants, seen) = (BTreeMap::new(), BTreeMap::new());

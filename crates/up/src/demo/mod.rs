@@ -1,6 +1,6 @@
 //! `muster up --demo`: a site with a week behind it. The week is lived by the twin, which is the
 //! production engine in virtual time; its log goes into a fresh store before the server opens it,
-//! and the simulated nodes are told what they have behind them. From then on it is a site like any
+//! and the simulated nodes learn what they have behind them. From then on it is a site like any
 //! other.
 
 mod live;

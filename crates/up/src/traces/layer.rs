@@ -15,7 +15,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 struct Open {
     span: Span,
     sampled: bool,
-    /// Nothing happened in it that is worth telling.
+    /// Nothing happened in it that is worth reporting.
     idle: bool,
 }
 

@@ -17,7 +17,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// What is left at the end is sent within this.
 const LAST: Duration = Duration::from_secs(2);
-/// A collector that is away is told of so often.
+/// A collector that is away is reported so often.
 const WARN: Duration = Duration::from_secs(60);
 
 /// How many spans became what.

@@ -387,14 +387,14 @@ impl Slot {
     pub(in crate::runner) fn progress_reports(
         &mut self,
         now: Instant,
-        mut tell: impl FnMut(u32, ProgressReport),
+        mut send: impl FnMut(u32, ProgressReport),
     ) {
         let last = !self.active();
         let first = self.detail.slot.first_rank;
         for (rank, progress) in (first..).zip(&mut self.progress_readers) {
             for report in progress.take_reports(now, last) {
                 self.dirty = true;
-                tell(rank, report);
+                send(rank, report);
             }
         }
     }

@@ -305,8 +305,8 @@ fn recovery(f: &mut Facts, r: &Recovery, (over, held): (bool, bool), on: bool) {
     f.line("  Finding", r.finding.as_deref().unwrap_or_default());
 }
 
-/// What a reserved start rests on, in words. A job does not tell whether somebody is being stopped for it
-/// still: `muster explain` does.
+/// What a reserved start rests on, in words. A job does not say whether somebody is being stopped
+/// for it still: `muster explain` does.
 fn basis(b: Basis) -> &'static str {
     match b {
         Basis::Limits => "the time limits of what runs there",
@@ -400,13 +400,13 @@ mod tests {
             reason: "rank 0 exited with code 3 on hgx-01".into(),
             findings: Vec::new(),
         }];
-        let told = |job: &Job| text(job, &JobContext::default(), Time(121_000), false);
-        assert!(!told(&job).contains("Hint"), "{}", told(&job));
+        let shown = |job: &Job| text(job, &JobContext::default(), Time(121_000), false);
+        assert!(!shown(&job).contains("Hint"), "{}", shown(&job));
         job.past[0].verdict = Verdict::Infrastructure;
         let hint = "Hint:         attributed to infrastructure: `muster requeue 42` runs it again";
-        assert!(told(&job).contains(hint), "{}", told(&job));
+        assert!(shown(&job).contains(hint), "{}", shown(&job));
         job.state = JobState::Queued;
-        assert!(!told(&job).contains("Hint"), "{}", told(&job));
+        assert!(!shown(&job).contains("Hint"), "{}", shown(&job));
     }
 
     #[test]
@@ -540,15 +540,15 @@ mod tests {
 
     #[test]
     fn a_job_with_checkpoints_says_when_it_starts_again_after_a_lost_node() {
-        let told = |job: &Job| super::text(job, &JobContext::default(), Time(90_000), false);
+        let shown = |job: &Job| super::text(job, &JobContext::default(), Time(90_000), false);
         let mut job = crate::cmd::ps::tests::saving(43, Some(OnPartition::default()));
         let loss = "After a loss: starts again 2m20s after the lost node's last heartbeat at the \
                     earliest; submit with `--on-partition` below 2m to shorten that";
-        assert!(told(&job).contains(loss), "{}", told(&job));
+        assert!(shown(&job).contains(loss), "{}", shown(&job));
         crate::cmd::ps::tests::lose(&mut job, Some(Time(170_000)));
         let next = "Next attempt: 1970-01-01T00:02:50Z (in 1m) at the earliest, when its ranks on \
                     hgx-01 have certainly stopped";
-        assert!(told(&job).contains(next), "{}", told(&job));
+        assert!(shown(&job).contains(next), "{}", shown(&job));
         // Whoever cancels it waits for them, too.
         let mut cancelled = job.clone();
         if let Some(stop) = cancelled.attempt.as_mut().and_then(|a| a.stop.as_mut()) {
@@ -556,28 +556,32 @@ mod tests {
         }
         let ends = "Ends:         1970-01-01T00:02:50Z (in 1m), when its ranks on hgx-01 have \
                     certainly stopped";
-        assert!(told(&cancelled).contains(ends), "{}", told(&cancelled));
-        assert!(!told(&cancelled).contains("Next attempt"), "{}", told(&cancelled));
+        assert!(shown(&cancelled).contains(ends), "{}", shown(&cancelled));
+        assert!(!shown(&cancelled).contains("Next attempt"), "{}", shown(&cancelled));
         job.state = JobState::Failed;
         job.attempt = None;
         for absent in ["Next attempt", "After a loss"] {
-            assert!(!told(&job).contains(absent), "{}", told(&job));
+            assert!(!shown(&job).contains(absent), "{}", shown(&job));
         }
         // One of an older log says nothing, and means what was the default then.
         let old = crate::cmd::ps::tests::saving(44, None);
-        assert!(told(&old).contains("starts again 5m20s after"), "{}", told(&old));
+        assert!(shown(&old).contains("starts again 5m20s after"), "{}", shown(&old));
         let mut goes_on = crate::cmd::ps::tests::saving(45, Some(OnPartition::Continue));
-        assert!(told(&goes_on).contains("when the lost node connects again"), "{}", told(&goes_on));
+        assert!(
+            shown(&goes_on).contains("when the lost node connects again"),
+            "{}",
+            shown(&goes_on)
+        );
         crate::cmd::ps::tests::lose(&mut goes_on, None);
         let next = "Next attempt: when hgx-01 connects again or is retired";
-        assert!(told(&goes_on).contains(next), "{}", told(&goes_on));
+        assert!(shown(&goes_on).contains(next), "{}", shown(&goes_on));
         // Without a checkpoint directory nothing is waited for.
         let plain = muster_api::samples::running(46);
-        assert!(!told(&plain).contains("After a loss"), "{}", told(&plain));
+        assert!(!shown(&plain).contains("After a loss"), "{}", shown(&plain));
     }
 
     #[test]
-    fn a_recovery_is_told_in_seconds_by_part() {
+    fn a_recovery_is_reported_in_seconds_by_part() {
         let mut job = muster_api::samples::running(43);
         let at = |ms| muster_api::Timestamp(Time(ms));
         job.recovery = Some(Recovery {

@@ -1,6 +1,6 @@
 //! What happened to a job, in time order: its attempts, what was found, how it came back. Each record
-//! of the log is told at its own time and stays told, whatever comes later. What the job itself
-//! remembers fills in only what is older than the log that was read.
+//! of the log is reported at its own time and stays reported, whatever comes later. What the job
+//! itself remembers fills in only what is older than the log that was read.
 
 use super::JobContext;
 use crate::cmd::events;
@@ -30,7 +30,7 @@ pub(super) fn of(job: &Job, beside: &JobContext) -> Vec<Line> {
     let words = job.past.iter().map(|p| (p.no, (p.verdict, p.attributed_to.clone())));
     let mut s = JobTimeline { words: words.collect(), ..JobTimeline::default() };
     s.remembered(job);
-    // The log tells better what it was read for.
+    // The log shows better what it was read for.
     s.lines.retain(|l| beside.since.is_none_or(|since| l.at < since));
     s.add(job.submitted_at, 0, "job", format!("submitted by {}", job.user));
     s.wrong(beside);
@@ -88,11 +88,11 @@ impl JobTimeline {
 
     /// One record, in the timeline's own words where it has any.
     fn record(&mut self, e: &Event) {
-        // A newer server may tell what is not known here.
-        let Ok(told) = muster_records::event(&e.kind, &e.data) else {
+        // A newer server may report what is not known here.
+        let Ok(reported) = muster_records::event(&e.kind, &e.data) else {
             return self.other(e);
         };
-        let (what, text) = match told {
+        let (what, text) = match reported {
             LogEvent::JobPlaced { key, placement } => {
                 let nodes: BTreeSet<String> =
                     placement.slots.iter().map(|s| s.node.to_string()).collect();
@@ -338,8 +338,8 @@ mod tests {
         assert!(text.contains("\n+2d 00:00:00.005  job"), "{text}");
     }
 
-    fn event(at: i64, told: &LogEvent) -> Event {
-        let json = serde_json::to_value(told).unwrap();
+    fn event(at: i64, reported: &LogEvent) -> Event {
+        let json = serde_json::to_value(reported).unwrap();
         Event {
             seq: 1,
             at: Time(at).into(),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_only_grows_and_each_record_is_told_at_its_own_time() {
+    fn a_timeline_only_grows_and_each_record_is_reported_at_its_own_time() {
         let (id, key) = (JobId(42), AttemptKey { job: JobId(42), attempt: 1 });
         let saved = |step, at| LogEvent::CheckpointDone {
             job: id,
@@ -398,8 +398,8 @@ mod tests {
         let mut job = muster_api::samples::job(42, JobState::Running);
         let mut beside = JobContext { since: Some(Time(0).into()), ..JobContext::default() };
         let mut before = of(&job, &beside);
-        for (n, (at, told)) in records.iter().enumerate() {
-            beside.events.push(event(*at, told));
+        for (n, (at, reported)) in records.iter().enumerate() {
+            beside.events.push(event(*at, reported));
             if n == 3 {
                 job.state = JobState::Failed;
                 job.ended_at = Some(Time(9_000).into());
@@ -411,7 +411,7 @@ mod tests {
                 job.reason = Some("requeued by admin".into());
             }
             let after = of(&job, &beside);
-            assert_eq!(after[..before.len()], before, "what was told stays told");
+            assert_eq!(after[..before.len()], before, "what was reported stays reported");
             assert_eq!(after.len(), before.len() + 1);
             before = after;
         }
@@ -435,22 +435,22 @@ mod tests {
     #[test]
     fn an_end_that_is_settled_after_the_last_rank_says_how_long() {
         let ranks = BTreeMap::from([(1, BTreeSet::from(["n1".to_owned()]))]);
-        let mut told = JobTimeline { left: ranks, ..JobTimeline::default() };
+        let mut reported = JobTimeline { left: ranks, ..JobTimeline::default() };
         let key = AttemptKey { job: JobId(42), attempt: 1 };
         let (node, ended_at) = ("n1".parse().unwrap(), Some(Time(9_000)));
         let end = muster_model::job::SlotEnd::Ok;
-        told.record(&event(9_400, &LogEvent::SlotEnded { key, node, end, ended_at }));
+        reported.record(&event(9_400, &LogEvent::SlotEnded { key, node, end, ended_at }));
         let reason = "rank 0 exited with code 3 on n1".to_owned();
         let failed = LogEvent::JobFailed { job: JobId(42), reason, exit_code: 3 };
-        told.record(&event(14_100, &failed));
+        reported.record(&event(14_100, &failed));
         let words = "failed, 5s after its last rank was gone: rank 0 exited with code 3 on n1";
-        assert_eq!(told.lines.last().map(|l| l.text.as_str()), Some(words));
+        assert_eq!(reported.lines.last().map(|l| l.text.as_str()), Some(words));
     }
 
     #[test]
-    fn no_record_of_a_job_is_told_by_its_name_in_the_log() {
+    fn no_record_of_a_job_is_reported_by_its_name_in_the_log() {
         let (job, key) = (JobId(42), AttemptKey { job: JobId(42), attempt: 1 });
-        let told = [
+        let reported = [
             LogEvent::ReservedStartDropped { job, reason: "node n1 was lost".into() },
             LogEvent::JobHeld { job, by: "user:ann".into(), held_by: None, decided: false },
             LogEvent::JobReleased { job, decided: false },
@@ -458,7 +458,7 @@ mod tests {
             LogEvent::NoticeWithdrawn { key, reason: "others ended".into() },
             LogEvent::CheckpointAsked { key },
         ];
-        let events = told.iter().map(|t| event(1_000, t)).collect();
+        let events = reported.iter().map(|t| event(1_000, t)).collect();
         let beside = JobContext { events, since: Some(Time(0).into()), ..JobContext::default() };
         let timeline = of(&muster_api::samples::job(42, JobState::Queued), &beside);
         let said: Vec<&str> = timeline[1..].iter().map(|l| l.text.as_str()).collect();
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_log_that_was_read_is_told_by_the_job() {
+    fn what_is_older_than_the_log_that_was_read_is_reported_by_the_job() {
         let mut job = muster_api::samples::job(42, JobState::Queued);
         job.past = vec![stopped("operator", "requeued by ann")];
         let reason = "requeued by ann".to_owned();
@@ -517,8 +517,8 @@ mod tests {
         let events = vec![event(5_000, &ended)];
         let beside =
             JobContext { events, since: Some(Time(5_000).into()), ..JobContext::default() };
-        let told = of(&job, &beside);
-        let last = lines(&told).into_iter().find(|(at, _)| *at == 5_000);
+        let reported = of(&job, &beside);
+        let last = lines(&reported).into_iter().find(|(at, _)| *at == 5_000);
         assert_eq!(last, Some((5_000, "attempt 1 ended, user: cancelled by user:bo")));
     }
 }

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_certificate_is_told_in_time() {
+    fn an_ending_certificate_is_reported_in_time() {
         let file = Path::new("cert.pem");
         assert_eq!(expiry(file, Time(0), Time(1)).state, State::Fail);
         assert_eq!(expiry(file, Time(60_000), Time(1)).state, State::Warn);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_port_is_told() {
+    fn a_taken_port_is_reported() {
         let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = taken.local_addr().expect("bound").port();
         let check = ports(&format!("http://127.0.0.1:{port}")).expect("a local port");

@@ -150,7 +150,7 @@ fn code(catalogue: &Catalogue, kind: &str, given: &str) -> Result<Code, Fail> {
     })
 }
 
-/// What a line of the kernel's log tells of.
+/// What a line of the kernel's log shows.
 fn in_line(catalogue: &Arc<Catalogue>, line: &str, place: &FaultScope<'_>) -> Option<FaultReport> {
     let (sku, pool) = (place.sku.to_owned(), place.pool.to_owned());
     let context = Context { driver_major: None, sku, pool };

@@ -192,7 +192,7 @@ impl Inject {
                 let kinds: Vec<&str> = KINDS.iter().map(|(k, _)| *k).collect();
                 let near = closest(other, &kinds).or_else(|| closest(&node, &kinds));
                 let near = near.map(|n| format!("did you mean `{n}`? ")).unwrap_or_default();
-                // Which of the two is a node is not known here: the order is told.
+                // Which of the two is a node is not known here: the order is reported.
                 return Err(Fail::usage(format!("neither `{other}` nor `{node}` is a fault"))
                     .hint(format!(
                         "{near}the order is `muster node inject KIND NODE`; --help lists the kinds"
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_is_told() {
+    fn what_lacks_is_reported() {
         assert!(read(&["thermal", "n1"]).is_err_and(|e| e.contains("needs --gpu")));
         assert!(read(&["hang-work", "n1"]).is_err_and(|e| e.contains("42.1")));
         assert!(read(&["thermals", "n1"]).is_err_and(|e| e.contains("did you mean `thermal`")));

@@ -104,9 +104,9 @@ mod tests {
             lost_gpu_seconds: 75,
         });
         plan.lost_gpu_seconds = 75;
-        let told = text(&plan, Time(600_000));
+        let shown = text(&plan, Time(600_000));
         for part in ["stays", "goes", "comes", "0.125", "10m ago", "75 GPU-seconds would be lost"] {
-            assert!(told.contains(part), "{part:?} in\n{told}");
+            assert!(shown.contains(part), "{part:?} in\n{shown}");
         }
     }
 }

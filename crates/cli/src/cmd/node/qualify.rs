@@ -124,7 +124,7 @@ impl Qualify {
     }
 }
 
-/// Looks at the node until this test is over, and tells how far it is.
+/// Looks at the node until this test is over, and reports how far it is.
 async fn until_over(ctx: &Ctx, client: &Client, name: &str, id: &str) -> Result<Node, Fail> {
     let mut said = String::new();
     loop {

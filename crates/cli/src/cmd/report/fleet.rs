@@ -156,7 +156,7 @@ pub(super) fn text(r: &FleetReport, on: bool) -> String {
 
 /// From when on the metrics that GPUs report are known, where that is not all of the time.
 fn telemetry(r: &FleetReport) -> Option<String> {
-    // Who sees one project is told of no GPUs of the fleet.
+    // Who sees one project gets no GPUs of the fleet.
     let whole = r.project.is_none() && !r.inventory.is_empty();
     match r.telemetry_since {
         // GPUs are looked at once a minute: the first few are no gap.
@@ -228,7 +228,7 @@ mod tests {
     use muster_api::{FleetSku, Kind};
 
     #[test]
-    fn it_is_said_from_when_on_gpus_told_of_themselves() {
+    fn it_is_said_from_when_on_gpus_reported_about_themselves() {
         let sku = FleetSku {
             sku: "h100-sxm".into(),
             gpus: 8,

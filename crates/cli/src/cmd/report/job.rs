@@ -18,7 +18,7 @@ const WIDTH: usize = 80;
 /// Attempts that are shown.
 const ATTEMPTS: usize = 10;
 
-/// `42ms`, `7.1s`, `45s`, `3m20s`, `2h05m`: short lives are told exactly.
+/// `42ms`, `7.1s`, `45s`, `3m20s`, `2h05m`: short lives are reported exactly.
 fn span(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms}ms"),
@@ -138,7 +138,7 @@ fn time(f: &mut Facts, r: &JobReport, on: bool) {
     }
     let wall = float(r.wall_ms.max(1));
     for (name, ms) in r.time_ms.parts() {
-        // What did not happen takes no room; what counts is always told.
+        // What did not happen takes no room; what counts is always reported.
         if ms == 0 && name != "productive" {
             continue;
         }

@@ -42,7 +42,7 @@ const NOISE: f64 = 0.005;
 
 /// None is a time of which nothing is known: nothing counted is not a count of zero.
 fn lines(now: Option<&FleetMetrics>, before: Option<&FleetMetrics>) -> Vec<Line> {
-    // Told as text; worse where it went the wrong way by more than a little.
+    // Reported as text; worse where it went the wrong way by more than a little.
     let line = |name, text: &dyn Fn(&FleetMetrics) -> String, worse| Line {
         name,
         now: now.map_or_else(|| "-".into(), text),
@@ -275,14 +275,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_time_of_which_nothing_is_known_is_not_told_as_zero() {
+    fn a_time_of_which_nothing_is_known_is_not_reported_as_zero() {
         assert!(lines(None, None).iter().all(|l| l.now == "-" && !l.worse));
         let none = FleetMetrics::default();
         assert!(lines(Some(&none), None).iter().any(|l| l.now == "0" && l.before == "-"));
         // Neither is a recovery that there was none of.
         let none = FleetMetrics { recover_ms: Some(0), ..FleetMetrics::default() };
-        let told = lines(Some(&none), None);
-        assert!(told.iter().any(|l| l.name == "MTTR of a job" && l.now == "-"));
+        let reported = lines(Some(&none), None);
+        assert!(reported.iter().any(|l| l.name == "MTTR of a job" && l.now == "-"));
     }
 
     #[test]

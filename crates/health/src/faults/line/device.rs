@@ -35,7 +35,7 @@ fn bus<'a>(body: &'a [u8], pci: Pci, said: &'a [u8]) -> Option<Fault<'a>> {
     if !has(how, b"error received") && !has(how, b"error message received") {
         return None;
     }
-    // The port tells of a device behind it.
+    // The port reports a device behind it.
     let from = after(how, b"received: ").or_else(|| after(how, b"received from "));
     let device = from.and_then(Pci::front).map_or(pci, |(device, _)| device);
     fault(severity(how)?, device)

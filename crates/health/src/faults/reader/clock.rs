@@ -2,7 +2,7 @@
 
 use muster_model::units::{Span, Time};
 
-/// Times of lines and of calls differ by a little; a call that is further back than this tells
+/// Times of lines and of calls differ by a little; a call that is further back than this reports
 /// that the clock was set back.
 const SLACK: i64 = 5_000;
 
@@ -15,7 +15,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Milliseconds passed since the first time that was told.
+    /// Milliseconds passed since the first time that was reported.
     pub(super) fn passed(&self) -> u64 {
         self.passed
     }

@@ -1,4 +1,4 @@
-//! What the reader tells.
+//! What the reader reports.
 
 use super::super::code::Code;
 use super::super::pci::Pci;
@@ -9,16 +9,16 @@ use muster_model::units::Time;
 /// Bytes of a line that are kept.
 const TEXT: usize = 400;
 
-/// A fault as the reader tells it: one for many lines.
+/// A fault as the reader reports it: one for many lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultReport {
     /// What it is called.
     pub code: Code,
-    /// The first of the lines that this tells of.
+    /// The first of the lines that this reports.
     pub first: Time,
     /// The last of them.
     pub last: Time,
-    /// How many. 0: none that was not told already, but this knows the process or the place.
+    /// How many. 0: none that was not reported already, but this knows the process or the place.
     pub count: u64,
     /// Where it was read.
     pub source: FaultSource,
@@ -38,14 +38,14 @@ pub struct FaultReport {
     pub text: String,
     /// Why it is judged so, where a rule beyond the catalogue made it so.
     pub detail: Option<String>,
-    /// Told for the first time, or asking for more than before; otherwise a summary of repeats.
+    /// Reported for the first time, or asking for more than before; otherwise a summary of repeats.
     pub fresh: bool,
     /// The fault that this one ends, on the same device.
     pub ends: Option<Code>,
 }
 
 impl FaultReport {
-    /// As a node tells it to its server.
+    /// As a node reports it to its server.
     #[must_use]
     pub fn into_fault(
         self,

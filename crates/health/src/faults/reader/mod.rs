@@ -1,8 +1,8 @@
-//! Many lines of the kernel's log, and what the driver tells besides: few reports.
+//! Many lines of the kernel's log, and what the driver reports besides: few reports.
 //!
-//! The first line of a fault is told at once. Repeats of it, by the same process on the same
-//! device, are told as summaries: after 5 s, then ever further apart, up to a minute. Rules that
-//! need memory are applied on the way. Whatever is read, the memory used is bounded.
+//! The first line of a fault is reported at once. Repeats of it, by the same process on the same
+//! device, are reported as summaries: after 5 s, then ever further apart, up to a minute. Rules
+//! that need memory are applied on the way. Whatever is read, the memory used is bounded.
 
 mod clock;
 mod fault_report;
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use table::{Key, LineReport, Table};
 
-/// An XID that the driver tells is also in the kernel's log, where more is known of it: so long
+/// An XID that the driver reports is also in the kernel's log, where more is known of it: so long
 /// the log has to come first.
 const HOLD: u64 = 700;
 /// The same XID of the same GPU, by both ways, is one within this.
@@ -49,7 +49,7 @@ pub struct Context {
     pub pool: String,
 }
 
-/// An XID that the driver told.
+/// An XID that the driver reported.
 #[derive(Debug)]
 struct PendingXid {
     at: Time,
@@ -70,7 +70,7 @@ pub struct Reader {
     held: Vec<PendingXid>,
     /// When the kernel's log last had an XID of a GPU.
     logged: BTreeMap<(u32, Option<Pci>), u64>,
-    /// When an XID was told on the driver's word alone.
+    /// When an XID was reported on the driver's word alone.
     trusted: BTreeMap<(u32, Option<Pci>), u64>,
     uuids: BTreeMap<Pci, String>,
     /// The GPU that the driver named last, in a sentence that goes on.
@@ -114,7 +114,8 @@ impl Reader {
         }
     }
 
-    /// The driver tells an XID of its own accord. It is one with the same XID in the kernel's log.
+    /// The driver reports an XID of its own accord. It is one with the same XID in the kernel's
+    /// log.
     pub fn driver_event(&mut self, at: Time, pci: Option<&str>, xid: u32) {
         self.clock.line(at);
         let passed = self.clock.passed();
@@ -130,7 +131,7 @@ impl Reader {
         }
     }
 
-    /// What is to be told now. Call it when [`Reader::next_due`] says, and after reading lines.
+    /// What is to be reported now. Call it when [`Reader::next_due`] says, and after reading lines.
     pub fn take(&mut self, now: Time) -> Vec<FaultReport> {
         self.clock.now(now);
         let passed = self.clock.passed();
@@ -165,7 +166,7 @@ impl Reader {
         self.uuids.get(&pci).map(String::as_str)
     }
 
-    /// Lines that were not told apart since there were last too many different ones.
+    /// Lines that were not distinguished since there were last too many different ones.
     #[must_use]
     pub fn folded(&self) -> u64 {
         self.table.folded()
@@ -207,7 +208,7 @@ impl Reader {
         self.report_fault(at, fault, FaultSource::Kernel, count, passed);
     }
 
-    /// Tells an XID that only the driver knows of.
+    /// Reports an XID that only the driver knows of.
     fn trust(&mut self, held: &PendingXid, passed: u64) {
         let PendingXid { at, xid, pci, count, .. } = *held;
         let Some(code) = Code::xid(xid) else { return };
@@ -244,7 +245,7 @@ impl Reader {
         // A switch writes three lines for one error; those that only add figures do not count.
         let adds = matches!(fault.detail, Detail::Switch { fatal: None, .. });
         let count = if adds && self.table.is_open(fault.code, fault.pci) { 0 } else { count };
-        let told = LineReport {
+        let reported = LineReport {
             at,
             count,
             source,
@@ -253,7 +254,7 @@ impl Reader {
             body: fault.body,
             judged,
         };
-        self.table.add(key, told, known, passed);
+        self.table.add(key, reported, known, passed);
     }
 }
 

@@ -16,7 +16,7 @@ use std::fmt;
 const TOGETHER: u64 = 600_000;
 /// Lines of one burst are no further apart (NVSentinel's default).
 const BURST: u64 = 180_000;
-/// The same for faults that linger: a lost GPU is told of again and again.
+/// The same for faults that linger: a lost GPU is reported again and again.
 const LONG_BURST: u64 = 3 * 3_600_000;
 const LINGERING: [u32; 5] = [74, 79, 95, 109, 119];
 /// XIDs that the driver gives a verdict on (NVIDIA's XID catalogue, drivers 565 to 575).
@@ -38,7 +38,7 @@ pub(super) struct LineVerdict {
     pub(super) ends: Option<Code>,
 }
 
-/// Why, made into words only when it is told.
+/// Why, made into words only when it is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Note {
     None,

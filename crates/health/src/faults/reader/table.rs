@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 
 /// The first summary comes after this; each further one after twice as long.
 const FIRST_GAP: u64 = 5_000;
-/// Summaries are never further apart than this. What is silent for as long is told afresh.
+/// Summaries are never further apart than this. What is silent for as long is reported afresh.
 const LAST_GAP: u64 = 60_000;
-/// Processes of one device that are told apart.
+/// Processes of one device that are distinguished.
 const PIDS: usize = 16;
 /// The same where a fault is about nothing but a process: each may be another job's.
 const PIDS_ALONE: usize = 128;
-/// Faults that are told apart.
+/// Faults that are distinguished.
 const MOST: usize = 2_048;
 /// Beyond that, one for each code of the catalogue, whatever the device.
 const RESERVE: usize = 512;
@@ -24,7 +24,7 @@ const RESERVE: usize = 512;
 const WAITING: usize = 4_096;
 /// A full table is not searched for room more often than this.
 const SWEEP: u64 = 1_000;
-/// When nothing else can be told apart.
+/// When nothing else can be distinguished.
 const FLOOD: Code = Code::Other("fault-flood");
 
 /// What makes two lines the same fault.
@@ -37,7 +37,7 @@ pub(super) struct Key {
     pub(super) pid: Option<i32>,
 }
 
-/// A line that is to be told.
+/// A line that is to be reported.
 pub(super) struct LineReport<'a> {
     pub(super) at: Time,
     /// 0 where it was counted before.
@@ -61,8 +61,8 @@ struct Open {
     due: u64,
     gap: u64,
     note: Note,
-    /// Nothing was told of it yet, for want of room.
-    untold: bool,
+    /// Nothing was reported of it yet, for want of room.
+    unreported: bool,
 }
 
 /// The faults that are open, and the reports that wait.
@@ -70,7 +70,7 @@ struct Open {
 pub(super) struct Table {
     open: BTreeMap<Key, Open>,
     out: Vec<FaultReport>,
-    /// Lines that could not be told apart since the table was last full.
+    /// Lines that could not be distinguished since the table was last full.
     folded: u64,
     /// When there is next a point in looking for what can be forgotten.
     sweep_due: u64,
@@ -89,7 +89,7 @@ impl Table {
         self.open.range(low..).map(|(k, _)| k).take_while(fits)
     }
 
-    /// Forgets what waits to be told of a fault that ended.
+    /// Forgets what waits to be reported of a fault that ended.
     pub(super) fn end(&mut self, code: Code, pci: Option<Pci>) {
         let keys: Vec<Key> = self.any_of(code, pci).copied().collect();
         for k in keys {
@@ -97,7 +97,7 @@ impl Table {
         }
     }
 
-    /// Whether lines could not be told apart because there were too many different ones.
+    /// Whether lines could not be distinguished because there were too many different ones.
     pub(super) fn folded(&self) -> u64 {
         self.folded
     }
@@ -113,24 +113,24 @@ impl Table {
     }
 
     /// Adds a line.
-    pub(super) fn add(&mut self, key: Key, told: LineReport<'_>, known: bool, passed: u64) {
+    pub(super) fn add(&mut self, key: Key, reported: LineReport<'_>, known: bool, passed: u64) {
         let (key, folded) = self.room(key, known, passed);
         let Some(o) = self.open.get_mut(&key) else {
-            return self.first(key, told, folded, passed);
+            return self.first(key, reported, folded, passed);
         };
         if o.pending == 0 {
-            o.first_pending = told.at;
+            o.first_pending = reported.at;
         }
-        o.pending = o.pending.saturating_add(told.count);
-        o.last = told.at;
+        o.pending = o.pending.saturating_add(reported.count);
+        o.last = reported.at;
         o.last_passed = passed;
-        let heavier = told.judged.action > o.seen.action;
+        let heavier = reported.judged.action > o.seen.action;
         if heavier {
-            // It asks for more than was told: that cannot wait.
-            o.seen.action = told.judged.action;
-            o.seen.class = told.judged.class;
-            o.note = told.judged.note;
-            o.seen.text = shown(told.body);
+            // It asks for more than was reported: that cannot wait.
+            o.seen.action = reported.judged.action;
+            o.seen.class = reported.judged.class;
+            o.note = reported.judged.note;
+            o.seen.text = shown(reported.body);
         }
         if (heavier || passed >= o.due && o.pending > 0) && self.out.len() < WAITING {
             let seen = report(o, heavier, passed);
@@ -172,46 +172,46 @@ impl Table {
         (Key { code, pci: None, name: 0, pid: None }, true)
     }
 
-    fn first(&mut self, key: Key, told: LineReport<'_>, folded: bool, passed: u64) {
+    fn first(&mut self, key: Key, reported: LineReport<'_>, folded: bool, passed: u64) {
         let flood = key.code == FLOOD;
-        let LineVerdict { class, action, note, ends } = told.judged;
+        let LineVerdict { class, action, note, ends } = reported.judged;
         let seen = FaultReport {
             code: key.code,
-            first: told.at,
-            last: told.at,
-            count: told.count,
-            source: told.source,
+            first: reported.at,
+            last: reported.at,
+            count: reported.count,
+            source: reported.source,
             class: if flood { FaultClass::Notice } else { class },
             action: if flood { FaultAction::Watch } else { action },
             pci: key.pci,
-            device: told.device.filter(|_| key.name != 0).map(str::to_owned),
+            device: reported.device.filter(|_| key.name != 0).map(str::to_owned),
             pid: key.pid,
-            process: key.pid.and(told.process).map(shown),
-            text: shown(told.body),
+            process: key.pid.and(reported.process).map(shown),
+            text: shown(reported.body),
             detail: None,
-            fresh: told.count > 0,
+            fresh: reported.count > 0,
             ends,
         };
         let note = if folded && note == Note::None { Note::Folded } else { note };
-        let told_now = self.out.len() < WAITING;
-        if told_now {
+        let reported_now = self.out.len() < WAITING;
+        if reported_now {
             self.out.push(FaultReport { detail: note.words(), ..seen.clone() });
         }
         let open = Open {
             seen,
-            pending: if told_now { 0 } else { told.count.max(1) },
-            first_pending: told.at,
-            last: told.at,
+            pending: if reported_now { 0 } else { reported.count.max(1) },
+            first_pending: reported.at,
+            last: reported.at,
             last_passed: passed,
-            due: if told_now { passed.saturating_add(FIRST_GAP) } else { passed },
+            due: if reported_now { passed.saturating_add(FIRST_GAP) } else { passed },
             gap: FIRST_GAP,
             note,
-            untold: !told_now,
+            unreported: !reported_now,
         };
         self.open.insert(key, open);
     }
 
-    /// What is to be told now.
+    /// What is to be reported now.
     pub(super) fn take(&mut self, passed: u64) -> Vec<FaultReport> {
         let mut out = std::mem::take(&mut self.out);
         for o in self.open.values_mut().filter(|o| o.pending > 0 && o.due <= passed) {
@@ -224,7 +224,7 @@ impl Table {
         out
     }
 
-    /// Forgets what has been silent for long and is told.
+    /// Forgets what has been silent for long and is reported.
     fn sweep(&mut self, passed: u64) {
         self.open.retain(|_, o| o.pending > 0 || passed.saturating_sub(o.last_passed) < LAST_GAP);
     }
@@ -236,10 +236,10 @@ fn report(o: &mut Open, fresh: bool, passed: u64) -> FaultReport {
         last: o.last,
         count: o.pending,
         detail: o.note.words(),
-        fresh: fresh || o.untold,
+        fresh: fresh || o.unreported,
         ..o.seen.clone()
     };
-    o.untold = false;
+    o.unreported = false;
     o.pending = 0;
     o.gap = o.gap.saturating_mul(2).min(LAST_GAP);
     o.due = passed.saturating_add(o.gap);

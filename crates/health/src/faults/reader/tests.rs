@@ -13,7 +13,7 @@ fn xid(gpu: u8, n: u32, rest: &str) -> String {
     format!("NVRM: Xid (PCI:0000:{gpu:02x}:00): {n}, {rest}")
 }
 
-/// One line, and what is told at once.
+/// One line, and what is reported at once.
 fn one(r: &mut Reader, at: i64, line: &str) -> Vec<FaultReport> {
     r.line(Time(at), line.as_bytes());
     r.take(Time(at))
@@ -26,7 +26,7 @@ fn action(r: &mut Reader, at: i64, line: &str) -> FaultAction {
 }
 
 #[test]
-fn the_first_line_is_told_at_once_with_all_it_says() {
+fn the_first_line_is_reported_at_once_with_all_it_says() {
     let mut r = reader();
     let line = "NVRM: Xid (PCI:0000:00:06): 31, pid=423, name=bad, channel 0x0000000a, intr \
                 00000000. MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_T1_8 faulted @ 0x8314_97e00000.";
@@ -41,12 +41,12 @@ fn the_first_line_is_told_at_once_with_all_it_says() {
     assert_eq!((s.pid, s.process.as_deref()), (Some(423), Some("bad")));
     assert!(s.fresh && s.text == line && s.source == FaultSource::Kernel);
     assert_eq!(r.next_due(), None);
-    let told = s.clone().into_fault(Some(0), None, Some(3));
-    assert_eq!((told.code.as_str(), told.gpu, told.rank), ("xid-31", Some(0), Some(3)));
+    let reported = s.clone().into_fault(Some(0), None, Some(3));
+    assert_eq!((reported.code.as_str(), reported.gpu, reported.rank), ("xid-31", Some(0), Some(3)));
 }
 
 #[test]
-fn repeats_are_told_ever_further_apart() {
+fn repeats_are_reported_ever_further_apart() {
     let mut r = reader();
     let line = xid(0x3b, 95, "pid=7, name=x, Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No");
     let mut reports = Vec::new();
@@ -66,7 +66,7 @@ fn repeats_are_told_ever_further_apart() {
 }
 
 #[test]
-fn what_was_silent_is_told_afresh() {
+fn what_was_silent_is_reported_afresh() {
     let mut r = reader();
     let line = xid(1, 43, "pid=7, name=x, channel 0x0000000a");
     assert!(one(&mut r, 0, &line)[0].fresh);
@@ -101,9 +101,9 @@ fn a_flood_of_different_faults_stays_bounded_and_hides_nothing_new() {
     assert!(reports < 12_000, "{reports}");
     let _ = r.take(Time(200_000));
     let seen = one(&mut r, 200_001, &xid(0xfe, 79, "GPU has fallen off the bus."));
-    // Known faults have a place of their own even then; one was told or is counted there.
+    // Known faults have a place of their own even then; one was reported or is counted there.
     assert!(seen.iter().all(|s| s.code == Code::Xid(79)), "{seen:?}");
-    // Once it is quiet, everything is told apart again.
+    // Once it is quiet, everything is distinguished again.
     let _ = r.take(Time(HOUR));
     let seen = one(&mut r, HOUR + 1, &xid(0xfe, 79, "GPU has fallen off the bus."));
     assert_eq!(seen[0].pci, Pci::parse("0000:fe:00"));
@@ -111,7 +111,7 @@ fn a_flood_of_different_faults_stays_bounded_and_hides_nothing_new() {
 }
 
 #[test]
-fn many_processes_of_one_fault_are_not_told_one_by_one() {
+fn many_processes_of_one_fault_are_not_reported_one_by_one() {
     let mut r = reader();
     let mut reports = Vec::new();
     for pid in 1..=1000 {
@@ -176,7 +176,7 @@ fn a_verdict_is_on_what_came_before_it() {
 }
 
 #[test]
-fn a_verdict_that_grows_heavier_is_told_at_once() {
+fn a_verdict_that_grows_heavier_is_reported_at_once() {
     let mut r = reader();
     let verdict = |words| xid(1, 154, &format!("GPU recovery action changed to 0x1 ({words})"));
     assert_eq!(action(&mut r, 0, &verdict("Drain and Reset")), FaultAction::ResetWhenIdle);
@@ -233,7 +233,7 @@ fn page_faults_of_several_processes_on_one_gpu_alone_make_it_suspect() {
 }
 
 #[test]
-fn memory_errors_are_told_with_what_belongs_to_them() {
+fn memory_errors_are_reported_with_what_belongs_to_them() {
     let mut r = reader();
     let dbe = xid(1, 48, "pid=1, name=x, DBE (double bit error) ECC Error");
     let row = xid(1, 63, "pid=1, name=x, Row Remapper: New row marked for remapping");
@@ -316,13 +316,13 @@ fn one_fault_can_end_another() {
     let _ = one(&mut r, 1, &out);
     let seen = one(&mut r, 2, &xid(1, 162, "power smoothing re-engaged"));
     assert_eq!(seen[0].ends, Some(Code::Xid(163)));
-    assert!(r.take(Time(HOUR)).is_empty(), "what ended is not told of any more");
+    assert!(r.take(Time(HOUR)).is_empty(), "what ended is not reported any more");
     let seen = one(&mut r, HOUR, "nvidia-nvswitch0: SXid (PCI:0000:84:00.0): 10005, Non-fatal, x");
     assert_eq!(seen[0].ends, Some(Code::Sxid(10_004)));
 }
 
 #[test]
-fn what_the_driver_tells_is_not_counted_twice() {
+fn what_the_driver_reports_is_not_counted_twice() {
     let line = xid(0x3b, 79, "pid=1, name=x, GPU has fallen off the bus.");
     // The log first: the driver adds nothing.
     let mut r = reader();
@@ -358,7 +358,7 @@ fn what_the_driver_tells_is_not_counted_twice() {
 }
 
 #[test]
-fn a_lost_gpu_is_told_once() {
+fn a_lost_gpu_is_reported_once() {
     let mut r = reader();
     assert_eq!(one(&mut r, 0, &xid(0x3b, 79, "GPU has fallen off the bus.")).len(), 1);
     assert!(one(&mut r, 1, "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.").is_empty());
@@ -384,7 +384,7 @@ fn three_lines_of_a_switch_are_one_fault() {
     assert!(one(&mut r, 1, &say("Severity 1 Engine instance 32")).is_empty());
     assert!(one(&mut r, 2, &say("Data {0x000001c0, 0x00bd5c8a}")).is_empty());
     assert!(r.take(Time(MINUTE)).is_empty());
-    // Figures alone, where the other lines were lost, still tell.
+    // Figures alone, where the other lines were lost, are still reported.
     let mut r = reader();
     assert_eq!(one(&mut r, 0, &say("Data {0x000001c0, 0x00bd5c8a}"))[0].count, 1);
     // Nobody knows it, but the line says fatal.
@@ -403,8 +403,8 @@ fn a_clock_that_goes_back_stops_nothing() {
         let _ = r.take(Time(s * 1000));
     }
     r.line(Time(11_000), line.as_bytes());
-    let told: u64 = r.take(Time(2 * MINUTE)).iter().map(|s| s.count).sum();
-    assert!(told > 0, "repeats are told though the clock was set back");
+    let reported: u64 = r.take(Time(2 * MINUTE)).iter().map(|s| s.count).sum();
+    assert!(reported > 0, "repeats are reported though the clock was set back");
     for at in [i64::MIN, i64::MAX, 0, -1, i64::MAX, i64::MIN] {
         r.line(Time(at), line.as_bytes());
         r.driver_event(Time(at), None, 79);

@@ -31,17 +31,17 @@ async fn what_a_node_says_of_an_end_is_cut_before_it_is_written() {
     let observed = Observed::Ended(SlotEnd::Unstartable { reason });
     line.say(FromAgent::Report { key, observed, ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Failed).await;
-    let mut told = 0;
+    let mut reported = 0;
     for r in records(&s).await {
         let text = String::from_utf8(r.to_json().unwrap()).unwrap();
         assert!(text.len() < 16 << 10, "{} bytes: {}", text.len(), &text[..200]);
         if let Event::SlotEnded { end: SlotEnd::Unstartable { reason }, .. } = &r.event {
             assert!(reason.starts_with("\\u{1b}[2J\\u{202e}no program xx"), "{reason}");
             assert!(reason.ends_with("… (cut)") && reason.len() <= 1024, "{reason}");
-            told += 1;
+            reported += 1;
         }
     }
-    assert_eq!(told, 1);
+    assert_eq!(reported, 1);
 }
 
 #[test]

@@ -127,7 +127,7 @@ async fn a_test_is_asked_for_until_its_end_is_in_the_log() {
     line.say(FromAgent::Qualifying { id, done: 1, of: 6, doing: "ecc".into(), eta_s: Some(28) })
         .await;
     let before = s.brain.durable();
-    let told = async {
+    let reported = async {
         loop {
             if let Some(p) = s.agents.test_progress(&node("n1")) {
                 return p;
@@ -136,7 +136,7 @@ async fn a_test_is_asked_for_until_its_end_is_in_the_log() {
         }
     };
     let TestProgress { done, of, .. } =
-        tokio::time::timeout(std::time::Duration::from_secs(60), told).await.unwrap();
+        tokio::time::timeout(std::time::Duration::from_secs(60), reported).await.unwrap();
     assert_eq!((done, of, s.brain.durable()), (1, 6, before), "progress is not in the log");
 
     // The agent starts anew in the middle: it knows of no test, and is asked again.
@@ -144,7 +144,7 @@ async fn a_test_is_asked_for_until_its_end_is_in_the_log() {
     drop(line);
     let (mut line, _) = agent.greet().await;
     assert_eq!(asked(&mut line).await, id);
-    // Only the line was lost: it goes on with the test that it told of.
+    // Only the line was lost: it goes on with the test that it reported.
     drop(line);
     agent.hello.qualifying = Some(id);
     let (mut line, _) = agent.greet().await;
@@ -167,7 +167,7 @@ async fn a_test_is_asked_for_until_its_end_is_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_test_that_is_cancelled_is_told_to_end() {
+async fn a_test_that_is_cancelled_is_asked_to_end() {
     let s = site().await;
     let (_agent, mut line) = able(&s).await;
     s.brain.system(Command::Qualify { node: node("n1"), level: Level::Quick }).await.unwrap();

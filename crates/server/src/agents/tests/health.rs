@@ -1,4 +1,4 @@
-//! From what nodes tell to findings, and from remediations to what nodes do.
+//! From what nodes report to findings, and from remediations to what nodes do.
 
 use super::support::{Agent, Line, Site, node, ordered, script, site, spec};
 use crate::acts::{self, ActsConfig};
@@ -37,7 +37,7 @@ async fn two() -> Site {
     s
 }
 
-/// An agent that may be told to restart its node and to test it.
+/// An agent that may be asked to restart its node and to test it.
 async fn able(s: &Site, name: &str) -> (Agent, Line) {
     let mut agent = s.enrolled(name).await;
     agent.hello.inventory.can.extend(["reboot", "reset", "qualify"].map(String::from));
@@ -88,7 +88,7 @@ async fn quiet(s: &Site, line: &mut Line) {
 }
 
 #[tokio::test]
-async fn an_act_is_told_on_every_connection_until_its_end_is_in_the_log() {
+async fn an_act_is_reported_on_every_connection_until_its_end_is_in_the_log() {
     let s = two().await;
     let (agent, mut line) = able(&s, "n1").await;
     let off = fault("xid-79", FaultClass::Bus, FaultAction::Reboot, 2, s.brain.now());
@@ -98,7 +98,7 @@ async fn an_act_is_told_on_every_connection_until_its_end_is_in_the_log() {
     assert_eq!(act, Act::Reboot { node: node("n1"), boot: "boot-1".into() });
     quiet(&s, &mut line).await;
 
-    // The line breaks before anything was done: it is told again, under the same number.
+    // The line breaks before anything was done: it is sent again, under the same number.
     drop(line);
     let (mut line, _) = agent.greet().await;
     assert_eq!(next_act(&mut line).await, (id, act));
@@ -108,7 +108,7 @@ async fn an_act_is_told_on_every_connection_until_its_end_is_in_the_log() {
     assert!(!end.ok && end.message.len() <= 500);
     quiet(&s, &mut line).await;
 
-    // The answer was lost on the way: it says so again, and is told again that it may forget it.
+    // The answer was lost on the way: it says so again, and learns again that it may forget it.
     drop(line);
     let (mut line, _) = agent.greet().await;
     line.say(FromAgent::Acted { id, ok: true, message: String::new() }).await;

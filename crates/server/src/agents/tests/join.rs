@@ -323,8 +323,8 @@ async fn a_step_of_a_nodes_clock_is_in_the_log_at_most_once_a_minute() {
     let s = site().await;
     let (_agent, mut line) = s.idle("n1").await;
     let (before, after) = (Time(1_000_000), Time(4_600_000));
-    let (node_told, since_boot) = (Some(node("n9")), Span::hours(1));
-    let step = ClockStep { node: node_told, by_ms: 3_600_000, since_boot, before, after };
+    let (node_reported, since_boot) = (Some(node("n9")), Span::hours(1));
+    let step = ClockStep { node: node_reported, by_ms: 3_600_000, since_boot, before, after };
     for _ in 0..3 {
         line.say(FromAgent::ClockStepped { step: step.clone() }).await;
     }

@@ -1,4 +1,4 @@
-//! What agents are told by a server that cannot be certain that it leads.
+//! What agents get from a server that cannot be certain that it leads.
 
 use super::support::{Agent, Line, hello, node};
 use crate::agents::{AgentsConfig, serve};

@@ -1,4 +1,4 @@
-//! What ranks and GPUs tell ends up in the figures of their job.
+//! What ranks and GPUs report ends up in the figures of their job.
 
 use super::support::{node, script, site, spec};
 use crate::metering::JobMetrics;
@@ -24,7 +24,7 @@ fn covers(f: &JobMetrics) {
 }
 
 #[tokio::test]
-async fn steps_rows_and_checkpoints_are_told_with_the_job() {
+async fn steps_rows_and_checkpoints_are_reported_with_the_job() {
     let s = site().await;
     let (_a, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("train")).await;
@@ -51,14 +51,14 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
     s.until(|st| st.jobs[&job].checkpoint.is_some()).await;
     let f = s.agents.metering().job_metrics(&s.job(job)).await;
     covers(&f);
-    let used = f.used.clone().expect("rows were told");
+    let used = f.used.clone().expect("rows were reported");
     assert!(used.whole, "this server was there from its beginning");
     assert_eq!((used.attempt, used.what.gpus), (1, ranks.gpus.len()));
     assert_eq!(used.what.rows, 3 * u64::from(ranks.gpus.len()));
     assert_eq!((used.what.util, used.what.sm), (Some(900), None));
     assert_eq!((used.what.power_mw, used.what.memory_peak), (Some(600_000), Some(40_960)));
     assert_eq!(used.what.energy_j, Some(2000 * u64::from(ranks.gpus.len())));
-    let pace = f.pace.expect("steps were told").what;
+    let pace = f.pace.expect("steps were reported").what;
     assert_eq!((pace.step, pace.ranks, pace.step_us), (3, ranks.ranks, Some(400_000)));
     assert_eq!(pace.stages[0], ("compute".to_string(), 300_000));
     assert_eq!(f.goodput.attempts[0].checkpoints, 1);
@@ -70,7 +70,7 @@ async fn steps_rows_and_checkpoints_are_told_with_the_job() {
     assert_eq!(muster_metering::track::mean(&steps), Some(400.0));
     assert_eq!(recent.track.ranks().count(), usize::try_from(ranks.ranks).unwrap());
 
-    // It ends well: what was told of it is still known.
+    // It ends well: what was reported of it is still known.
     line.say(FromAgent::Report { key, observed: Observed::Ended(SlotEnd::Ok), ago: None }).await;
     s.until(|st| st.jobs[&job].state == JobState::Succeeded).await;
     let f = s.agents.metering().job_metrics(&s.job(job)).await;

@@ -29,7 +29,7 @@ async fn run_all(s: &Site, lines: &mut BTreeMap<&str, Line>, jobs: &[JobId]) {
     s.until(|st| jobs.iter().all(|j| st.jobs[j].state == JobState::Running)).await;
 }
 
-/// What a node with eight GPUs tells: memory is in use, and all work or none does.
+/// What a node with eight GPUs reports: memory is in use, and all work or none does.
 fn telemetry(busy: bool) -> FromAgent {
     let row = if busy { [97.0, 60_000.0, 690.0] } else { [0.0, 60_000.0, 80.0] };
     FromAgent::Telemetry(Box::new(Telemetry {
@@ -40,15 +40,15 @@ fn telemetry(busy: bool) -> FromAgent {
     }))
 }
 
-/// Nodes tell, as agents do, again and again whether their GPUs work, until the log says so: a row
-/// counts for a while only.
-async fn tell_until(
+/// Nodes report, as agents do, again and again whether their GPUs work, until the log says so: a
+/// row counts for a while only.
+async fn report_until(
     s: &Site,
     lines: &mut BTreeMap<&str, Line>,
     rows: [(&str, bool); 2],
     so: impl Fn(&muster_engine::State) -> bool,
 ) {
-    let telling = async {
+    let reporting = async {
         while !s.brain.read(&so) {
             for (name, busy) in rows {
                 lines.get_mut(name).unwrap().say(telemetry(busy)).await;
@@ -56,7 +56,7 @@ async fn tell_until(
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), telling).await.expect("it never came to be");
+    tokio::time::timeout(Duration::from_secs(60), reporting).await.expect("it never came to be");
 }
 
 #[tokio::test]
@@ -80,14 +80,14 @@ async fn work_that_only_holds_its_gpus_is_warned_and_ended() {
         st.jobs[&job].attempt.as_ref().is_some_and(|a| a.stop.is_some())
     };
     let rows = [(there, true), (here.as_str(), false)];
-    tell_until(&s, &mut lines, rows, |st| st.jobs[&single].idle_warned.is_some()).await;
-    tell_until(&s, &mut lines, rows, |st| stops(st, single)).await;
+    report_until(&s, &mut lines, rows, |st| st.jobs[&single].idle_warned.is_some()).await;
+    report_until(&s, &mut lines, rows, |st| stops(st, single)).await;
     let stop = s.job(single).attempt.as_ref().unwrap().stop.clone().unwrap();
     assert!(matches!(stop.reason, StopReason::Idle { idle } if idle >= Span(500)), "{stop:?}");
     assert_eq!(s.job(gang).idle_warned, None, "a part of it works");
 
     let rows = [(there, false), (here.as_str(), false)];
-    tell_until(&s, &mut lines, rows, |st| stops(st, gang)).await;
+    report_until(&s, &mut lines, rows, |st| stops(st, gang)).await;
     let events = s.brain.records(Seq(0), 1000).await.unwrap();
     for job in [gang, single] {
         let warned = |e: &Event| matches!(e, Event::IdleWarned { job: j, .. } if *j == job);

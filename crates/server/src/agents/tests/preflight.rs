@@ -26,19 +26,19 @@ async fn waits(s: &Site, job: JobId) -> AttemptKey {
 }
 
 /// Whether a job was ordered before the server answers.
-async fn told_of(line: &mut Line, job: JobId) -> bool {
+async fn got_order(line: &mut Line, job: JobId) -> bool {
     line.say(FromAgent::Heartbeat { at: Time(1) }).await;
-    let mut told = false;
+    let mut named = false;
     line.hear_of(|m| match m {
         FromServer::Desired { runs, .. } => {
-            told |= runs.iter().any(|r| r.key.job == job);
+            named |= runs.iter().any(|r| r.key.job == job);
             None
         }
         FromServer::Ack { .. } => Some(()),
         _ => None,
     })
     .await;
-    told
+    named
 }
 
 /// Waits until an attempt is ordered.
@@ -65,7 +65,7 @@ async fn a_large_gang_waits_for_the_test_of_its_nodes_unless_it_says_no() {
     let large = s.submit(spec(2), script("x")).await;
     let key = waits(&s, large).await;
     for line in [&mut one, &mut two] {
-        assert!(!told_of(line, large).await, "it is kept back");
+        assert!(!got_order(line, large).await, "it is kept back");
     }
     let report = PreflightReport::Passed;
     s.brain.system(Command::PreflightDone { key, report }).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_restart_in_the_middle_keeps_holding_the_start_and_then_it_starts() {
         agent.addr.clone_from(&s.addr);
     }
     let (mut one, _) = a.greet().await;
-    assert!(!told_of(&mut one, large).await, "the other node is not there yet");
+    assert!(!got_order(&mut one, large).await, "the other node is not there yet");
     assert_eq!(waits(&s, large).await, key);
     let (mut two, _) = b.greet().await;
     for line in [&mut one, &mut two] {

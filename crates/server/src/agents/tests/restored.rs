@@ -68,7 +68,7 @@ async fn a_job_that_the_restored_log_does_not_know_goes_on_until_an_operator_dec
 }
 
 #[tokio::test]
-async fn a_node_that_was_reconciled_is_told_where_the_log_ends_now() {
+async fn a_node_that_was_reconciled_learns_where_the_log_ends_now() {
     let s = site().await;
     let mut agent = s.enrolled("n1").await;
     agent.hello.seq = Seq(1_000_000);
@@ -104,7 +104,7 @@ async fn ranks_of_a_lost_life_that_end_while_their_node_is_held_do_not_keep_it_f
         "nothing is concluded"
     );
     s.brain.system(Command::Reconcile { node: node("n1") }).await.unwrap();
-    // The agent says nothing more: it told the end already.
+    // The agent says nothing more: it reported the end already.
     let forgotten = line.hear_of(|m| match m {
         FromServer::Forget { keys } => Some(keys),
         _ => None,

@@ -172,7 +172,7 @@ impl Site {
         }
     }
 
-    /// An agent that is connected and was told that there is nothing to do.
+    /// An agent that is connected and knows that there is nothing to do.
     pub(super) async fn idle(&self, name: &str) -> (Agent, Line) {
         let agent = self.enrolled(name).await;
         let (line, welcome) = agent.greet().await;

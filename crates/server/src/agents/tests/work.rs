@@ -208,7 +208,7 @@ async fn when_ranks_ended_is_what_their_agent_says_and_never_before_their_start(
 }
 
 #[tokio::test]
-async fn a_returning_agent_is_told_only_what_it_does_not_know() {
+async fn a_returning_agent_gets_only_what_it_does_not_know() {
     let s = site().await;
     let (mut agent, mut line) = s.idle("n1").await;
     let job = s.submit(spec(1), script("sleep 1000")).await;
@@ -325,7 +325,7 @@ async fn a_job_whose_payload_is_gone_ends_with_the_reason() {
 }
 
 #[tokio::test]
-async fn checkpoints_are_asked_for_and_told_of_once() {
+async fn checkpoints_are_asked_for_and_reported_once() {
     let s = site().await;
     let (_a, mut line) = s.idle("n1").await;
     let checkpoint = CheckpointSpec {
@@ -364,10 +364,10 @@ async fn checkpoints_are_asked_for_and_told_of_once() {
     assert_eq!((c.path.as_deref(), c.blocked_ms), (Some("/ckpt/10"), Some(1500)));
     assert_eq!(s.job(job).checkpoint_asked, None);
     let events = s.brain.records(Seq(0), 1000).await.unwrap();
-    let told = |r: &&std::sync::Arc<muster_model::event::Record>| {
+    let reported = |r: &&std::sync::Arc<muster_model::event::Record>| {
         matches!(r.event, muster_model::event::Event::CheckpointDone { .. })
     };
-    assert_eq!(events.iter().filter(told).count(), 1);
+    assert_eq!(events.iter().filter(reported).count(), 1);
     let steps = s.agents.steps(key);
     assert_eq!((steps.len(), steps[0].rank, steps[0].step), (1, 3, 11));
 }

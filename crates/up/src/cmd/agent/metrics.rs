@@ -71,12 +71,12 @@ impl Metrics {
                 Fail::failed(chain(&e)).hint("another exporter may be there; choose with --listen")
             })?;
         output::print(&format!("metrics at http://{}/metrics\n", exporter.addr()))?;
-        let told = muster_terminal::shutdown_signal();
-        tokio::pin!(told);
+        let stopped = muster_terminal::shutdown_signal();
+        tokio::pin!(stopped);
         let mut every = tokio::time::interval(Duration::from_secs(1));
         loop {
             tokio::select! {
-                () = &mut told => break,
+                () = &mut stopped => break,
                 _ = every.tick() => log_faults(&monitor),
             }
         }
@@ -86,7 +86,7 @@ impl Metrics {
     }
 }
 
-/// There is no server to tell: the log has to do.
+/// There is no server to report to: the log has to do.
 fn log_faults(monitor: &Monitor) {
     for f in monitor.take_faults() {
         tracing::warn!(code = %f.code, gpu = ?f.gpu, count = f.count, "{}", f.text);

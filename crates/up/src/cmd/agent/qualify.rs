@@ -126,14 +126,14 @@ impl Qualify {
         let test = Spawned::here(order)
             .map_err(|e| Fail::failed(format!("cannot find this program: {e}")))?;
         let bar = progress_bar(ctx);
-        let mut tell = |done: u64, of: u64, doing: &str| {
+        let mut on_progress = |done: u64, of: u64, doing: &str| {
             if let Some(bar) = &bar {
                 bar.set_length(of);
                 bar.set_position(done);
                 bar.set_message(doing.to_owned());
             }
         };
-        let done = test.test(level, &mut tell, &AtomicBool::new(false));
+        let done = test.test(level, &mut on_progress, &AtomicBool::new(false));
         if let Some(bar) = &bar {
             bar.finish_and_clear();
         }

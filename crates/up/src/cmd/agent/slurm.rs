@@ -1,4 +1,4 @@
-//! What Slurm is told: one line, and a node that is drained.
+//! What Slurm gets: one line, and a node that is drained.
 
 use muster_monitor::check::{Report, Verdict, named};
 use muster_terminal::fail::Fail;
