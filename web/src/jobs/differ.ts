@@ -132,7 +132,11 @@ export const WORK: [string, (w: Work) => string][] = [
   [
     'length of a step',
     (w) =>
-      said(w.stepMs, (v) => (v < 1000 ? `${v.toFixed(1)} ms` : `${(v / 1000).toFixed(2)} s`), 'none reported'),
+      said(
+        w.stepMs,
+        (v) => (v < 1000 ? `${v.toFixed(1)} ms` : `${(v / 1000).toFixed(2)} s`),
+        'none reported',
+      ),
   ],
 ];
 

@@ -138,7 +138,8 @@ export function Stragglers({
   const theme = useTheme();
   const steps = t.lines.some((l) => l.step_ms.some((v) => v !== null));
   const reported = t.fields.filter((_, i) => t.lines.some((l) => l.gpus.some((g) => g.metrics[i]?.length)));
-  const by = field && reported.some((f) => f.name === field) ? field : steps ? 'step' : (reported[0]?.name ?? 'step');
+  const by =
+    field && reported.some((f) => f.name === field) ? field : steps ? 'step' : (reported[0]?.name ?? 'step');
   const at = t.fields.findIndex((f) => f.name === by);
   const rows: Row[] = useMemo(
     () =>
