@@ -201,7 +201,7 @@ await check('a scenario of the library is run with two seeds, and compared', asy
   const run = p.getByRole('button', { name: 'Run', exact: true });
   await run.click();
   await p.getByRole('alert').filter({ hasText: 'Choose a scenario' }).waitFor();
-  await p.getByLabel('Scenario', { exact: true }).selectOption('quota-war');
+  await p.getByLabel('Scenario', { exact: true }).selectOption('neocloud-week');
   await p.getByLabel('How much of it').fill('30d');
   await run.click();
   await p.getByRole('alert').filter({ hasText: 'give 1h to' }).waitFor();
@@ -210,7 +210,7 @@ await check('a scenario of the library is run with two seeds, and compared', asy
   await p.getByRole('heading', { name: 'Results' }).waitFor();
   await p.getByLabel('Seed', { exact: true }).fill('2');
   await run.click();
-  const column = (seed) => p.getByRole('columnheader', { name: `quota-war, 1h, seed ${seed}` }).first();
+  const column = (seed) => p.getByRole('columnheader', { name: `neocloud-week, 1h, seed ${seed}` }).first();
   await column(2).waitFor();
   await column(1).waitFor();
 });

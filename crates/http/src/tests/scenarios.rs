@@ -9,15 +9,15 @@ async fn a_scenario_is_simulated_and_the_same_seed_gives_the_same() {
     let list = s.get(&s.operator, "/v1/scenarios").await.json();
     let names: Vec<&str> =
         list["items"].as_array().unwrap().iter().filter_map(|i| i["name"].as_str()).collect();
-    assert!(names.contains(&"quota-war") && names.is_sorted(), "{names:?}");
+    assert!(names.contains(&"neocloud-week") && names.is_sorted(), "{names:?}");
     let run = async |body: serde_json::Value| {
-        let got = s.post(&s.operator, "/v1/scenarios/quota-war/run", &body).await;
+        let got = s.post(&s.operator, "/v1/scenarios/neocloud-week/run", &body).await;
         assert_eq!(got.status, 200, "{:?}", got.body);
         got.json()
     };
     let first = run(json!({"length": "1h"})).await;
-    assert_eq!((&first["name"], &first["length"]), (&json!("quota-war"), &json!("1h")));
-    assert_eq!((&first["seed"], &first["report"]["nodes"]), (&json!(1), &json!(64)));
+    assert_eq!((&first["name"], &first["length"]), (&json!("neocloud-week"), &json!("1h")));
+    assert_eq!((&first["seed"], &first["report"]["nodes"]), (&json!(1), &json!(256)));
     let again = run(json!({"length": "1h", "seed": 1})).await;
     let digest = |run: &serde_json::Value| run["report"]["log_digest"].clone();
     assert!(digest(&first).is_string());
@@ -30,7 +30,7 @@ async fn a_scenario_is_simulated_and_the_same_seed_gives_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_run_is_said_and_one_is_simulated_at_a_time() {
     let s = site().await;
-    let path = "/v1/scenarios/quota-war/run";
+    let path = "/v1/scenarios/neocloud-week/run";
     for length in ["1m", "8d"] {
         let got = s.post(&s.operator, path, &json!({"length": length})).await;
         assert_eq!(got.status, 422, "{length}: {:?}", got.body);

@@ -226,6 +226,8 @@ fn commit(
 fn publish(shared: &Shared, round: Round) {
     let Round { records, touched, replies, .. } = round;
     let last: Option<Seq> = records.last().map(|r| r.seq);
+    // Held while the view changes: whoever has seen something there finds its records.
+    let mut ring = shared.ring.write().unwrap_or_else(PoisonError::into_inner);
     if last.is_some() {
         let mut view = shared.view.write().unwrap_or_else(PoisonError::into_inner);
         for r in &records {
@@ -237,18 +239,17 @@ fn publish(shared: &Shared, round: Round) {
         }
     }
     if let Some(last) = last {
-        let mut ring = shared.ring.write().unwrap_or_else(PoisonError::into_inner);
         ring.extend(records.into_iter().map(Arc::new));
         while ring.len() > RING {
             ring.pop_front();
         }
-        drop(ring);
         // Known to whoever asks from here on; those who wait are woken after the callers.
         shared.durable.send_if_modified(|durable| {
             *durable = last;
             false
         });
     }
+    drop(ring);
     // First: each follower that is woken would stand before them in the queue of the runtime.
     for (reply, answer) in replies {
         let _ = reply.send(answer);

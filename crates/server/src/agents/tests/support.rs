@@ -240,10 +240,17 @@ impl Site {
         self.brain.read(|s| s.jobs[&id].clone())
     }
 
-    /// Waits until the log says so.
+    /// Waits until it is so, and the log has what made it so.
     pub(super) async fn until(&self, mut what: impl FnMut(&muster_engine::State) -> bool) {
+        let mut holds = |st: &muster_engine::State| what(st).then_some(st.seq);
         let wait = async {
-            while !self.brain.read(&mut what) {
+            let seq = loop {
+                if let Some(seq) = self.brain.read(&mut holds) {
+                    break seq;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            };
+            while self.brain.durable() < seq {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
