@@ -7,7 +7,7 @@
 //! * [`causes`] puts alerts, findings and remediations together that have one cause.
 //! * [`conditions`] says what is so now, [`decide`] turns it into alerts, and
 //!   [`notifications`] knows who has
-//! been notified and what is owed; [`words`] are what each kind of receiver reads.
+//!   been notified and what is owed; [`words`] are what each kind of receiver reads.
 
 #![forbid(unsafe_code)]
 
