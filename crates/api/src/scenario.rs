@@ -34,7 +34,8 @@ pub struct ScenarioList {
 pub struct RunScenario {
     /// Another seed than its own.
     #[serde(default)]
-    pub seed: Option<u64>,
+    #[cfg_attr(feature = "openapi", schema(maximum = 4_294_967_295_u64))]
+    pub seed: Option<u32>,
     /// Only its beginning, at least an hour of it: a long scenario does not end in the time that the
     /// server has for it.
     #[serde(default)]

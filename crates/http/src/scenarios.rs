@@ -60,7 +60,7 @@ fn wanted(name: &str, asked: &RunScenario) -> Reply<scenario::Scenario> {
         Failure::not_found(format!("there is no scenario `{}`", shown(name)))
             .hint("GET /v1/scenarios lists them; `muster sim run FILE` simulates one of your own")
     })?;
-    s.seed = asked.seed.unwrap_or(s.seed);
+    s.seed = asked.seed.map_or(s.seed, u64::from);
     let whole = s.length;
     if let Some(length) = asked.length {
         if !(SHORTEST..=whole).contains(&length) {

@@ -7115,7 +7115,7 @@ export interface components {
         RunScenario: {
             length?: components["schemas"]["Span"] | null;
             /**
-             * Format: int64
+             * Format: int32
              * @description Another seed than its own.
              */
             seed?: number | null;

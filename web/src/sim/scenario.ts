@@ -15,6 +15,8 @@ export interface ScenarioForm {
 
 export const EMPTY_RUN: ScenarioForm = { name: '', seed: '', length: '' };
 
+const MOST_SEED = 4_294_967_295;
+
 /** So much of a scenario is offered: the server has seconds for it. */
 const OFFERED = 7 * 86_400_000;
 
@@ -34,7 +36,8 @@ export function scenarioBody(form: ScenarioForm): { body: ScenarioAsked } | { pr
   const seed = form.seed.trim();
   const length = form.length.trim();
   if (!form.name) return no('name', 'Choose a scenario.');
-  if (seed && !/^\d{1,15}$/.test(seed)) return no('seed', 'Write a whole number, or nothing.');
+  if (seed && !(/^\d{1,10}$/.test(seed) && Number(seed) <= MOST_SEED))
+    return no('seed', `Write a whole number up to ${MOST_SEED}, or nothing.`);
   if (length && !spanMs(length)) return no('length', 'Write how much of it, such as 24h or 7d, or nothing.');
   return {
     body: { name: form.name, asked: { seed: seed ? Number(seed) : null, length: length || null } },
