@@ -547,8 +547,9 @@ impl LeadState<'_> {
             // Followers read from the store what memory missed.
             self.shared.ring.write().unwrap_or_else(PoisonError::into_inner).clear();
             let nodes: Vec<_> = view.nodes.keys().cloned().collect();
-            drop(view);
+            // Before anybody looks at the view.
             self.shared.durable.send_replace(seq);
+            drop(view);
             // Which orders that changed, only the memory knew that was thrown away.
             let _ = self.shared.touched.send(Arc::new(nodes));
         } else {

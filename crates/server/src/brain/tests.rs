@@ -11,7 +11,7 @@ use muster_store::{LeaseAnswer, StoreError, StoreUrl};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
 fn config(dir: &Path) -> BrainConfig {
@@ -415,6 +415,32 @@ async fn one_caller_and_many_write_into_one_log() {
     let again = lead(dir.path()).await;
     again.read(|s| assert!(jobs.iter().all(|j| s.jobs.contains_key(j))));
     stop(&again).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_seen_before_the_log_is_said_to_have_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = site(dir.path(), 1).await;
+    let log = brain.watch();
+    // As long as somebody looks at the end of the log, it stays where it is.
+    let end = log.borrow();
+    let b = brain.clone();
+    let submitted = tokio::spawn(async move { submit(&b).await });
+    let mut shut = 0;
+    while shut < 20 {
+        match brain.shared.view.try_read() {
+            Ok(view) => assert_eq!(view.seq, *end, "the log does not end there yet"),
+            Err(TryLockError::WouldBlock) => shut += 1,
+            Err(TryLockError::Poisoned(e)) => panic!("{e}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(end);
+    let job = submitted.await.unwrap();
+    let seen = brain.read(|s| s.jobs.contains_key(&job).then_some(s.seq)).unwrap();
+    let records = brain.records(Seq(seen.0 - 1), 1).await.unwrap();
+    assert_eq!(records.first().map(|r| r.seq), Some(seen));
+    stop(&brain).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -225,10 +225,9 @@ fn commit(
 /// The commit is done: view, answers, followers, orders.
 fn publish(shared: &Shared, round: Round) {
     let Round { records, touched, replies, .. } = round;
+    let records: Vec<Arc<Record>> = records.into_iter().map(Arc::new).collect();
     let last: Option<Seq> = records.last().map(|r| r.seq);
-    // Held while the view changes: whoever has seen something there finds its records.
-    let mut ring = shared.ring.write().unwrap_or_else(PoisonError::into_inner);
-    if last.is_some() {
+    if let Some(last) = last {
         let mut view = shared.view.write().unwrap_or_else(PoisonError::into_inner);
         for r in &records {
             if let Err(e) = view.apply(r) {
@@ -237,19 +236,22 @@ fn publish(shared: &Shared, round: Round) {
                 std::process::abort();
             }
         }
-    }
-    if let Some(last) = last {
-        ring.extend(records.into_iter().map(Arc::new));
-        while ring.len() > RING {
-            ring.pop_front();
-        }
+        // Nobody looks at the view before all of this is so: whoever has seen something there finds
+        // its records, and the log ends no earlier.
+        let mut ring = shared.ring.write().unwrap_or_else(PoisonError::into_inner);
+        ring.extend(records);
+        let over = ring.len().saturating_sub(RING);
+        let old: Vec<Arc<Record>> = ring.drain(..over).collect();
+        drop(ring);
         // Known to whoever asks from here on; those who wait are woken after the callers.
         shared.durable.send_if_modified(|durable| {
             *durable = last;
             false
         });
+        drop(view);
+        // Here nobody waits until they are freed.
+        drop(old);
     }
-    drop(ring);
     // First: each follower that is woken would stand before them in the queue of the runtime.
     for (reply, answer) in replies {
         let _ = reply.send(answer);
