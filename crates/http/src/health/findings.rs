@@ -4,7 +4,7 @@ use super::{id, missing, node_name, order, reason, sees, title_of};
 use crate::auth::{Caller, OperatorWriter, Reader};
 use crate::error::{Failure, Reply};
 use crate::extract::{OptionalBody, Query, Segment, shown};
-use crate::{App, answer, paging};
+use crate::{App, answer, jobs, paging};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{
@@ -88,10 +88,19 @@ fn cited(site: &Site, caller: &Caller, job: JobId) -> BTreeSet<u64> {
     job.into_iter().flat_map(|j| j.past.iter().flat_map(|p| p.findings.iter().copied())).collect()
 }
 
-/// Is the end of an attempt of a job that the caller sees laid to it? The list of that job's findings has it.
-fn is_cited(site: &Site, caller: &Caller, f: &ModelFinding) -> bool {
-    let mut own = site.jobs.values().filter(|j| caller.sees(&j.project));
-    own.any(|j| j.past.iter().any(|p| p.findings.contains(&f.id)))
+/// Is the end of an attempt of a job that the caller sees laid to it? The list of that job's findings has
+/// it. Every job may be looked at: done aside.
+async fn is_cited(app: &App, caller: &Caller, finding: u64) -> Reply<bool> {
+    let (brain, asking) = (app.brain().clone(), caller.clone());
+    let look = move || {
+        let mut cited = false;
+        jobs::each(&brain, |j| {
+            cited = cited
+                || asking.sees(&j.project) && j.past.iter().any(|p| p.findings.contains(&finding));
+        });
+        cited
+    };
+    app.aside(&caller.token, look).await
 }
 
 /// Get a finding.
@@ -104,11 +113,12 @@ pub(crate) async fn get(
     Segment(text): Segment,
 ) -> Reply {
     let id = id(&text, "finding")?;
-    let (seq, found) = app.brain().read(|s| {
-        let shown = |f: &&Arc<ModelFinding>| sees(s, &caller, f) || is_cited(s, &caller, f);
-        let f = s.health.findings.get(&id).filter(shown);
-        (s.seq, f.map(|f| view_for(s, &caller, f)))
+    let (seq, found, own) = app.brain().read(|s| {
+        let f = s.health.findings.get(&id);
+        (s.seq, f.map(|f| view_for(s, &caller, f)), f.is_some_and(|f| sees(s, &caller, f)))
     });
+    let shown = own || found.is_some() && is_cited(&app, &caller, id).await?;
+    let found = found.filter(|_| shown);
     let found = found.ok_or_else(|| missing("finding", id, "muster findings --all"))?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &found))
 }

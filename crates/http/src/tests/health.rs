@@ -1,6 +1,6 @@
 //! Findings, incidents, breakers, remediations and automation over HTTP.
 
-use super::{PATIENCE, Site, id_of, site};
+use super::{PATIENCE, Site, all_turns, id_of, site};
 use muster_model::command::{Command, Observed};
 use muster_model::entity::Entity;
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
@@ -483,6 +483,25 @@ async fn a_token_tries_remediations_on_the_past_once_at_a_time() {
     assert_eq!(other.status, 200, "{:?}", other.body);
     drop(turn);
     assert_eq!(waits.await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_tenant_may_see_of_a_finding_is_looked_for_aside() {
+    let s = site().await;
+    let findings = vec![seen("ecc-rate", "gpu:n1/3", Severity::Warning)];
+    s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    let all = s.get(&s.operator, "/v1/findings").await.json();
+    let path = format!("/v1/findings/{}", all["items"][0]["id"].as_str().unwrap());
+    let turns = all_turns(&s, &s.user);
+    let mut waits = std::pin::pin!(s.get(&s.user, &path));
+    let other = tokio::select! {
+        biased;
+        got = waits.as_mut() => panic!("it did not wait: {:?}", got.body),
+        got = s.get(&s.operator, &path) => got,
+    };
+    assert_eq!(other.status, 200, "{:?}", other.body);
+    drop(turns);
+    assert_eq!(waits.await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,11 +32,13 @@ mod streams;
 mod telemetry;
 mod whatif;
 
+use super::limits::HeavyWorkPermit;
 use super::{App, HttpConfig, router};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use muster_link::pki::Authority;
 use muster_link::token::{self, ApiToken};
@@ -291,6 +293,12 @@ impl Site {
 /// The public part of a token.
 pub(super) fn id_of(token: &str) -> String {
     token.parse::<ApiToken>().unwrap().id
+}
+
+/// All turns at heavy work that a token has: its next such work waits until they are dropped.
+pub(super) fn all_turns(s: &Site, token: &str) -> Vec<HeavyWorkPermit> {
+    let turn = || s.app.0.heavy.turn(&id_of(token)).now_or_never().flatten();
+    std::iter::from_fn(turn).collect()
 }
 
 pub(super) fn held(name: &str) -> Value {
