@@ -163,7 +163,7 @@ pub(crate) async fn set_quotas(
     Query(q): Query<SetDocumentQuery>,
     JsonBody { value, raw }: JsonBody<SetQuotas>,
 ) -> Reply {
-    let _turn = app.turn().lock().await;
+    let turn = app.turn().lock().await;
     let present = content_version(&*app.brain().read(|s| Arc::clone(&s.quotas)));
     same_version(&app, &writer, &raw, "tree of quotas", Some(present))?;
     if q.dry_run {
@@ -174,6 +174,8 @@ pub(crate) async fn set_quotas(
         return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));
     }
     let done = writer.put(&app, &raw, Command::SetQuotas { quotas: value.quotas }).await?;
+    // Who writes next need not wait for the report.
+    drop(turn);
     let (_, q) = quotas_view(&app, &writer.caller).await?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(q.version), &q))
 }

@@ -1,7 +1,8 @@
 //! Policy, quotas, reservations, marks and changes of waiting jobs.
 
 use super::arrays::{ends, when};
-use super::{Site, site};
+use super::{PATIENCE, Site, all_turns, site};
+use muster_model::tenant::Role;
 use serde_json::{Value, json};
 
 async fn put(s: &Site, token: &str, path: &str, body: &Value) -> super::Got {
@@ -518,6 +519,39 @@ async fn every_answer_gives_one_reason_where_nodes_are_not_in_service_or_gone() 
     }
     let why = one_reason(&s, &job, &spec).await;
     assert!(why.ends_with("but this fleet has no nodes"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_the_report_on_quotas_that_it_set_holds_up_no_other_document() {
+    let s = site().await;
+    let second = s.token("second", Role::Admin, None, None).await;
+    let turns = all_turns(&s, &s.admin);
+    let tree = json!({"quotas": {"tree": [{"name": "lab"}]}});
+    let mut waits = std::pin::pin!(put(&s, &s.admin, "/v1/quotas", &tree));
+    let (policy, path) = (json!({"policy": {}}), "/v1/policy");
+    // The quotas are set before the policy is: their report alone is not there.
+    while s.brain.read(|st| st.quotas.tree.is_empty()) {
+        tokio::select! {
+            biased;
+            got = waits.as_mut() => panic!("it did not wait: {:?}", got.body),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    let other = async {
+        tokio::select! {
+            biased;
+            got = waits.as_mut() => panic!("it did not wait: {:?}", got.body),
+            got = put(&s, &second, path, &policy) => got,
+        }
+    };
+    let got = tokio::time::timeout(PATIENCE, other).await.expect("the policy is set meanwhile");
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    drop(turns);
+    let got = waits.await;
+    assert_eq!(
+        (got.status.as_u16(), &got.json()["quotas"]["tree"][0]["name"]),
+        (200, &json!("lab"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
