@@ -3,11 +3,11 @@
 use super::error::{Failure, Reply};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
-use muster_model::IdempotencyKey;
+use muster_model::{IdempotencyKey, Time};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Keys that are remembered; the oldest is forgotten first.
+/// Keys that are remembered at most, each as long as that of any write; the oldest is forgotten first.
 const KEYS: usize = 1024;
 
 /// What came of one, in words.
@@ -26,6 +26,7 @@ impl Injections {
     pub(crate) fn once(
         &self,
         key: Option<IdempotencyKey>,
+        now: Time,
         inject: impl Future<Output = Outcome> + Send + 'static,
     ) -> Reply<Injection> {
         let begin = move || {
@@ -35,6 +36,7 @@ impl Injections {
         };
         let Some(key) = key else { return Ok(begin()) };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(seen, _)| seen.keep_until > now);
         if let Some(at) = known.iter().position(|(seen, _)| seen.key == key.key) {
             let (seen, injection) = &known[at];
             if seen.fingerprint != key.fingerprint {
@@ -60,13 +62,12 @@ impl Injections {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_model::Time;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     fn key(name: &str, fingerprint: &str) -> Option<IdempotencyKey> {
         let (key, fingerprint) = (name.to_owned(), fingerprint.to_owned());
-        Some(IdempotencyKey { key, fingerprint, keep_until: Time(0) })
+        Some(IdempotencyKey { key, fingerprint, keep_until: Time(10) })
     }
 
     #[tokio::test]
@@ -80,16 +81,20 @@ mod tests {
             }
         };
         let good = || Ok("done".to_owned());
+        let now = Time(9);
         // Whoever asked first has hung up.
-        assert!(all.once(key("a", "1"), inject(good())).is_ok());
-        let again = all.once(key("a", "1"), inject(Err("again".into())));
+        assert!(all.once(key("a", "1"), now, inject(good())).is_ok());
+        let again = all.once(key("a", "1"), now, inject(Err("again".into())));
         assert_eq!(again.unwrap().await, good());
         assert_eq!(times.load(Ordering::Relaxed), 1);
-        assert!(all.once(key("a", "2"), inject(good())).is_err(), "another request");
-        let failed = all.once(key("b", "1"), inject(Err("away".into())));
+        assert!(all.once(key("a", "2"), now, inject(good())).is_err(), "another request");
+        let failed = all.once(key("b", "1"), now, inject(Err("away".into())));
         assert!(failed.unwrap().await.is_err());
-        let retried = all.once(key("b", "1"), inject(good()));
+        let retried = all.once(key("b", "1"), now, inject(good()));
         assert_eq!(retried.unwrap().await, good());
         assert_eq!(times.load(Ordering::Relaxed), 3);
+        let late = all.once(key("a", "1"), Time(10), inject(good()));
+        assert_eq!(late.unwrap().await, good());
+        assert_eq!(times.load(Ordering::Relaxed), 4, "no write's key is kept for longer");
     }
 }

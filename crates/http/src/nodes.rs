@@ -416,7 +416,8 @@ pub(crate) async fn inject(
     let request = writer.request(&app, &raw, Command::FindingsSeen { findings: Vec::new() });
     let (agents, node) = (app.agents().clone(), name.clone());
     let inject = async move { agents.inject(&node, value).await };
-    let message = app.injections().once(request.key, inject)?.await.map_err(Failure::conflict)?;
+    let begun = app.injections().once(request.key, request.at, inject)?;
+    let message = begun.await.map_err(Failure::conflict)?;
     let injected = Injected { node: name.to_string(), ok: true, message };
     Ok(answer(&app, &writer.caller, StatusCode::OK, app.brain().durable(), None, &injected))
 }
