@@ -125,6 +125,9 @@ pub struct HttpConfig {
     pub https: bool,
     /// Longest time until the head of an answer.
     pub request_timeout: Duration,
+    /// How long a simulation may take (a what-if, a scenario). Its caller has the answer by then: less than
+    /// [`HttpConfig::request_timeout`], whose answer speaks of writes.
+    pub simulation_limit: Duration,
     /// How long a read waits for the part of the log that it demands.
     pub min_seq_wait: Duration,
     /// How often an idle stream says that it is alive.
@@ -179,6 +182,7 @@ impl Default for HttpConfig {
             stream_bytes_per_token: 16 << 20,
             https: false,
             request_timeout: Duration::from_secs(30),
+            simulation_limit: Duration::from_secs(25),
             min_seq_wait: Duration::from_secs(5),
             keep_alive: Duration::from_secs(15),
             slow_reader: Duration::from_secs(30),

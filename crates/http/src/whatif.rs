@@ -18,11 +18,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// It is over by then, with what there is: a request is stopped a little later.
-const LIMIT: Duration = Duration::from_secs(25);
-/// Whoever asked has an answer by then, also where a step of the work takes long to end: before the
-/// limit of all requests, whose answer speaks of writes.
-const ANSWERED: Duration = Duration::from_secs(27);
+/// So long after its limit a step of the work may take to end: then whoever asked is answered.
+const LAST_STEP: Duration = Duration::from_secs(2);
 /// How long the one before may take to end: who cancels and asks again is not refused.
 const TURN: Duration = Duration::from_secs(1);
 /// Records of a log that is read from its beginning.
@@ -63,9 +60,9 @@ pub(crate) async fn ask(
     Ok(answer(&app, &writer.caller, StatusCode::OK, end, None, &done))
 }
 
-/// Does the work of a simulation on a thread of its own: one at a time, for 25 s at most, and no
-/// longer than its caller waits. The clock says how many seconds passed, and nothing any more once
-/// it is to stop.
+/// Does the work of a simulation on a thread of its own: one at a time, for as long as the configuration
+/// has it at most (25 s), and no longer than its caller waits. The clock says how many seconds passed,
+/// and nothing any more once it is to stop.
 pub(super) async fn alone<T: Send + 'static>(
     app: &App,
     too_long: fn() -> Failure,
@@ -75,6 +72,7 @@ pub(super) async fn alone<T: Send + 'static>(
         return Err(Failure::too_many("another what-if or scenario is simulated by this server")
             .hint("wait until it is over, at most 25 s"));
     };
+    let limit = app.config().simulation_limit;
     // A caller that hangs up drops this, and with it the work ends.
     let stop = CancellationToken::new();
     let _stops = stop.clone().drop_guard();
@@ -83,11 +81,12 @@ pub(super) async fn alone<T: Send + 'static>(
         let began = Instant::now();
         work(&|| {
             let passed = began.elapsed();
-            (passed < LIMIT && !stop.is_cancelled()).then_some(passed.as_secs_f64())
+            (passed < limit && !stop.is_cancelled()).then_some(passed.as_secs_f64())
         })
     };
     let work = tokio::task::spawn_blocking(work);
-    let Ok(done) = tokio::time::timeout(ANSWERED, work).await else { return Err(too_long()) };
+    let answered = limit.saturating_add(LAST_STEP);
+    let Ok(done) = tokio::time::timeout(answered, work).await else { return Err(too_long()) };
     done.map_err(|e| {
         tracing::error!(error = %e, "a simulation failed");
         Failure::internal()

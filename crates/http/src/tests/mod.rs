@@ -108,6 +108,7 @@ pub(super) fn patient() -> HttpConfig {
     HttpConfig {
         body_idle: never,
         request_timeout: never,
+        simulation_limit: never,
         min_seq_wait: never,
         keep_alive: never,
         slow_reader: never,

@@ -1,7 +1,9 @@
 //! Scenarios of the simulator's library, over HTTP.
 
-use super::site;
+use super::{patient, site, site_with};
+use crate::HttpConfig;
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scenario_is_simulated_and_the_same_seed_gives_the_same() {
@@ -45,4 +47,19 @@ async fn what_is_wrong_with_a_run_is_said_and_one_is_simulated_at_a_time() {
     let got = s.post(&s.operator, path, &json!({"length": "1h"})).await;
     assert_eq!((got.status.as_u16(), got.error().as_str()), (429, "rate_limited"));
     drop(turn);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_too_long_to_simulate_is_refused_with_what_to_do() {
+    let s = site_with(HttpConfig { simulation_limit: Duration::ZERO, ..patient() }).await;
+    let what_if = json!({"changes": ["nodes=+1"], "seeds": 1, "budget": "1s"});
+    for (path, body, instead) in [
+        ("/v1/scenarios/neocloud-week/run", json!({"length": "1h"}), "`muster sim run`"),
+        ("/v1/whatif", what_if, "`muster whatif --from live`"),
+    ] {
+        let got = s.post(&s.operator, path, &body).await;
+        assert_eq!(got.status, 422, "{path}: {:?}", got.body);
+        let hint = got.json()["error"]["hint"].as_str().unwrap_or_default().to_owned();
+        assert!(hint.contains(instead), "{path}: {hint}");
+    }
 }
