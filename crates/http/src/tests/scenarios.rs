@@ -30,6 +30,19 @@ async fn a_scenario_is_simulated_and_the_same_seed_gives_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_beginning_of_a_scenario_is_simulated_without_what_comes_later() {
+    let s = site().await;
+    // A reservation, jobs, and the loss of a rack: none of them within the first hour.
+    for name in ["neocloud-week", "quota-war", "nvl72-rack-loss"] {
+        let path = format!("/v1/scenarios/{name}/run");
+        let got = s.post(&s.operator, &path, &json!({"length": "1h"})).await;
+        assert_eq!(got.status, 200, "{name}: {:?}", got.body);
+        let report = &got.json()["report"];
+        assert_eq!((&report["refusals"], &report["makespan_s"]), (&json!(0), &json!(3600.0)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_run_is_said_and_one_is_simulated_at_a_time() {
     let s = site().await;
     let path = "/v1/scenarios/neocloud-week/run";
