@@ -240,17 +240,10 @@ impl Site {
         self.brain.read(|s| s.jobs[&id].clone())
     }
 
-    /// Waits until it is so, and the log has what made it so.
+    /// Waits until it is so. The log has what made it so then.
     pub(super) async fn until(&self, mut what: impl FnMut(&muster_engine::State) -> bool) {
-        let mut holds = |st: &muster_engine::State| what(st).then_some(st.seq);
         let wait = async {
-            let seq = loop {
-                if let Some(seq) = self.brain.read(&mut holds) {
-                    break seq;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            };
-            while self.brain.durable() < seq {
+            while !self.brain.read(&mut what) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
