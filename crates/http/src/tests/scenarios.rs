@@ -1,6 +1,6 @@
 //! Scenarios of the simulator's library, over HTTP.
 
-use super::{patient, site, site_with};
+use super::{PATIENCE, patient, site, site_with};
 use crate::HttpConfig;
 use serde_json::json;
 use std::time::Duration;
@@ -74,5 +74,8 @@ async fn what_takes_too_long_to_simulate_is_refused_with_what_to_do() {
         assert_eq!(got.status, 422, "{path}: {:?}", got.body);
         let hint = got.json()["error"]["hint"].as_str().unwrap_or_default().to_owned();
         assert!(hint.contains(instead), "{path}: {hint}");
+        // Until its work has ended, too.
+        let turn = tokio::time::timeout(PATIENCE, s.app.whatif().acquire_owned()).await;
+        assert!(turn.is_ok(), "{path}");
     }
 }
