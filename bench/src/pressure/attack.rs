@@ -123,6 +123,34 @@ fn inputs(nodes: u32, last: &str) -> Vec<Input> {
         get("why it waits", format!("/v1/jobs/{last}/explain"), 3).of("explain"),
         get("the API's description", "/openapi.json", 2).of("openapi"),
     ]
+    .into_iter()
+    .chain(reads(last))
+    .collect()
+}
+
+/// What looks at the whole site, however little of it a tenant is shown.
+fn reads(last: &str) -> Vec<Input> {
+    let array = last.split('_').next().unwrap_or(last);
+    let all = vec![
+        get("quotas", "/v1/quotas", 3),
+        get("what is wrong", "/v1/causes", 2),
+        get("the status of the site", "/v1/health", 2),
+        get("the status of the server", "/v1/server", 2),
+        get("a search for what there is not", "/v1/search?q=nobody&limit=100", 3),
+        get(
+            "events with a word that none has",
+            "/v1/events?order=newest&text=nobody&limit=1000",
+            2,
+        ),
+        get("jobs by their names", "/v1/jobs?limit=1000&sort=name", 2),
+        get("an array in short", format!("/v1/jobs/{array}/array"), 2),
+        get("GPUs by the hour", "/v1/reports/fleet?from=2000-01-01T00:00:00Z&step=hour", 2),
+        get("places of nodes", "/v1/topology", 1),
+        get("objectives", "/v1/slos", 1),
+        get("alerts", "/v1/alerts?limit=1000", 1),
+        get("the layout of the map", "/v1/console/layout", 1),
+    ];
+    all.into_iter().map(|input| input.of("reads")).collect()
 }
 
 /// Answers by what was asked and their status; 0 where none came.
@@ -293,6 +321,9 @@ mod tests {
         let spec: Value = serde_json::from_slice(&dry.body).unwrap();
         assert_eq!(spec["array"].as_str().unwrap().split(',').count(), 1024);
         assert_eq!(of("a list of 20,000 nodes").method, Method::PUT);
+        let array = of("an array in short");
+        assert_eq!((array.part, array.path.as_str()), ("reads", "/v1/jobs/4/array"));
+        assert_eq!((of("quotas").part, of("quotas").path.as_str()), ("reads", "/v1/quotas"));
         // The server takes no more than a megabyte: what is larger would be refused unread.
         assert!(all.iter().all(|b| b.body.len() < 1 << 20), "one is larger");
     }

@@ -35,6 +35,9 @@ const TARGET_MS: f64 = 100.0;
 /// Open files with which the server has all the connections that it may have.
 const FILES: u64 = 40_000;
 
+/// Quotas of the site, each with a project of its own: who asks for theirs has all of them added up.
+const QUOTAS: usize = 500;
+
 /// Threads of the server that used less together are not shown.
 const SHOWN_CORES: f64 = 0.01;
 /// Moments at which something was late that are shown.
@@ -198,12 +201,38 @@ async fn make(client: &mut Client, path: &str, what: &Value) -> Result<Value> {
     serde_json::from_slice(&body).with_context(|| format!("POST {path}: not JSON"))
 }
 
+/// A tree whose limits are for GPUs that the site does not have: it keeps nobody's job waiting.
+fn quotas() -> Value {
+    let limits = json!([{"sku": "none", "nominal": 1}]);
+    let team = |n: usize| {
+        let name = format!("team-{n}");
+        json!({"name": name, "parent": "site", "projects": [name], "gpus": limits})
+    };
+    let mut tree = vec![
+        json!({"name": "site"}),
+        json!({"name": "bad", "parent": "site", "projects": ["bad"], "gpus": limits}),
+    ];
+    tree.extend((0..QUOTAS).map(team));
+    json!({"quotas": {"tree": tree}})
+}
+
+async fn set_quotas(admin: &mut Client) -> Result<()> {
+    for n in 0..QUOTAS {
+        make(admin, "/v1/projects", &json!({"name": format!("team-{n}")})).await?;
+    }
+    let tree = Bytes::from(quotas().to_string());
+    let (status, body) = admin.call(&Method::PUT, "/v1/quotas", tree).await?;
+    ensure!(status == 200, "PUT /v1/quotas: {status} {}", String::from_utf8_lossy(&body));
+    Ok(())
+}
+
 impl Callers {
     async fn make(site: &Site) -> Result<Callers> {
         let mut admin = Client::new(bearer(site.port(), site.token())?);
         for project in ["good", "bad"] {
             make(&mut admin, "/v1/projects", &json!({"name": project})).await?;
         }
+        set_quotas(&mut admin).await?;
         let mut targets = Vec::new();
         // Two tenants, a scraper, and the tokens that watchers share: of both tenants, and of the site.
         let callers = [("user", Some("good")), ("user", Some("bad")), ("viewer", None)];
@@ -366,6 +395,16 @@ fn show_load(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_project_of_the_tree_hangs_on_one_quota_and_the_measured_one_on_none() {
+        let tree = quotas();
+        let all = tree["quotas"]["tree"].as_array().unwrap();
+        let projects = all.iter().filter_map(|q| q["projects"][0].as_str());
+        let projects: std::collections::BTreeSet<&str> = projects.collect();
+        assert_eq!((all.len(), projects.len()), (QUOTAS + 2, QUOTAS + 1));
+        assert!(projects.contains("bad") && !projects.contains("good"));
+    }
 
     #[test]
     fn the_load_is_reported_beside_what_came_before_it() {

@@ -4,7 +4,7 @@ use crate::Options;
 use std::collections::BTreeSet;
 
 /// Every part; those behind [`WORST`] belong to the tenant with the worst inputs.
-pub(crate) const PARTS: [&str; 14] = [
+pub(crate) const PARTS: [&str; 15] = [
     "idle",
     "watchers",
     "scrapers",
@@ -15,6 +15,7 @@ pub(crate) const PARTS: [&str; 14] = [
     "gangs",
     "lists",
     "log",
+    "reads",
     "explain",
     "openapi",
     "bodies",
@@ -83,7 +84,7 @@ mod tests {
         let idle = parts(&["--parts", "idle"]);
         assert!(idle.have("idle") && !idle.have("bodies") && idle.count("watchers", 7) == 0);
         let worst = parts(&["--parts", "worst", "--without", "bodies"]);
-        assert!(worst.have("ranges") && worst.have("unread"));
+        assert!(worst.have("ranges") && worst.have("reads") && worst.have("unread"));
         assert!(!worst.have("bodies") && !worst.have("idle") && !worst.have("worst"));
         let wrong = ["muster-bench", "pressure", "--without", "nothing"];
         assert!(Options::try_parse_from(wrong).is_err());

@@ -161,7 +161,7 @@ pub(crate) async fn healthz() -> &'static str {
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/readyz", tag = "site",
     responses((status = 200, description = "Ready.", body = String, content_type = "text/plain"))))]
 pub(crate) async fn readyz(State(app): State<App>) -> Reply<&'static str> {
-    match app.brain().cannot_write(app.config().store_patience) {
+    match app.brain().not_ready(app.config().store_patience) {
         None => Ok("ready\n"),
         // Not in the database's own words: nobody showed a token.
         Some(why) => Err(Failure::unavailable(why.summary)),

@@ -8,6 +8,10 @@
 //! `cargo xtask soak truth` does). A contradiction prints the seed, the record up to which the log
 //! was looked at, and both answers. Each family of comparisons is a file here.
 
+mod asked;
+mod asker;
+mod documents;
+mod events;
 mod fold;
 mod health;
 mod jobs;
@@ -16,6 +20,7 @@ mod map;
 mod metrics;
 mod moment;
 mod nodes;
+mod quotas;
 mod rest;
 mod slo;
 mod system;
@@ -93,6 +98,8 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     health::lists_and_log(log, said, wrong);
     health::automation(log, said, wrong);
     health::not_well_while_it_pages(said, wrong);
+    health::failure_modes(log, said, wrong);
+    health::records_of_incidents(said, wrong);
     slo::alerts_and_log(log, said, wrong);
     slo::objectives_and_alerts(said, wrong);
     slo::lists_and_descriptions(said, wrong);
@@ -103,15 +110,26 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     metrics::server(log, said, wrong);
     rest::remediations(log, said, wrong);
     rest::breakers(said, wrong);
-    rest::quotas(said, wrong);
     rest::periods(log, said, wrong);
     rest::search(said, wrong);
+    quotas::tree_and_report(said, wrong);
+    quotas::accounts(log, said, wrong);
+    quotas::sums(said, wrong);
+    documents::as_set(log, said, wrong);
+    documents::places(log, said, wrong);
+    documents::objectives(said, wrong);
+    documents::reservations(log, said, wrong);
+    documents::effects_of_reservations(said, wrong);
+    documents::defrag(said, wrong);
+    events::pages(log, said, wrong);
+    events::timelines(log, said, wrong);
     lists::parts_of_lists(said, wrong);
     lists::alone(said, wrong);
     lists::power(said, wrong);
     lists::projects_and_end(log, said, wrong);
     lists::readiness(said, wrong);
     tenant::view(log, said, wrong);
+    asked::at_every_moment(said, wrong);
 }
 
 /// The log of a life, later than everything that this process has seen: the server's clock does not

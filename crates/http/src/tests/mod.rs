@@ -127,6 +127,12 @@ pub(super) async fn site_with(config: HttpConfig) -> Site {
 
 /// On this store, or on a file of its own.
 pub(super) async fn site_on(config: HttpConfig, store: Option<StoreUrl>) -> Site {
+    // Long: a slow disk does not make it uncertain who leads.
+    site_leased(config, store, Span::mins(1)).await
+}
+
+/// The same with a lease of this length.
+pub(super) async fn site_leased(config: HttpConfig, store: Option<StoreUrl>, lease: Span) -> Site {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let brain_config = BrainConfig {
@@ -135,7 +141,7 @@ pub(super) async fn site_on(config: HttpConfig, store: Option<StoreUrl>) -> Site
         archive: path("archive"),
         seal_key: path("seal.key"),
         policy: muster_engine::Policy::default(),
-        lease: Span::secs(10),
+        lease,
         snapshot_every: 10_000,
         retain: 10_000,
     };

@@ -1,10 +1,11 @@
 //! What callers are answered while the log cannot be written, and that they are answered at once.
 
-use super::{PATIENCE, Site, held, patient, site, site_on, site_with};
+use super::{PATIENCE, Site, held, patient, site, site_leased, site_on, site_with};
 use crate::health::incidents::changes;
 use crate::{App, HttpConfig, router};
 use muster_model::entity::Entity;
 use muster_model::finding::{Incident, Severity};
+use muster_model::units::Span;
 use muster_store::StoreUrl;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -112,6 +113,35 @@ async fn a_file_that_is_deleted_under_the_server_is_reported_and_nothing_is_ackn
     assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
 }
 
+/// `/readyz` refuses with these words.
+async fn not_ready(s: &Site, why: &str) {
+    let got = s.get("", "/readyz").await;
+    assert_eq!((got.status.as_u16(), got.error().as_str()), (503, "unavailable"));
+    let message = got.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(why), "{message}");
+    assert_eq!(s.get("", "/healthz").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_lease_may_have_ended_is_not_ready() {
+    // A lease of no length has always ended, although the store takes each renewal.
+    let s = site_leased(patient(), None, Span(0)).await;
+    assert!(s.brain.is_leading(), "it has not heard of another leader");
+    not_ready(&s, "another server may lead").await;
+    // The store itself refuses what is written under another's lease, so writes are not stopped here.
+    s.held_job(&s.user).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stops_is_not_ready_and_stays_so_without_its_lease() {
+    let s = site().await;
+    assert_eq!(s.get("", "/readyz").await.status, 200);
+    s.brain.stop();
+    not_ready(&s, "stopping").await;
+    tokio::time::timeout(PATIENCE, s.brain.closed()).await.expect("it stops");
+    not_ready(&s, "stopping").await;
+}
+
 /// A server that writes snapshots often, so that there is one; it has stopped.
 async fn with_a_snapshot(dir: &Path) -> StoreUrl {
     let store = StoreUrl::Sqlite(dir.join("muster.db"));
@@ -121,7 +151,7 @@ async fn with_a_snapshot(dir: &Path) -> StoreUrl {
         archive: dir.join("archive"),
         seal_key: dir.join("seal.key"),
         policy: muster_engine::Policy::default(),
-        lease: muster_model::units::Span::secs(10),
+        lease: Span::secs(10),
         snapshot_every: 1,
         retain: 10_000,
     };

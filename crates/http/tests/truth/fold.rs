@@ -1,5 +1,7 @@
 //! What the log says, folded by hand: this file knows records and nothing of the engine.
 
+use super::documents::Documents;
+use super::events::Lines;
 use muster_model::alert::{Alert, AlertState, Escalated};
 use muster_model::event::{Event, Record};
 use muster_model::finding::Finding;
@@ -7,6 +9,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
 use muster_model::node::{NodeRole, Stage};
 use muster_model::placement::{GpuSet, Placement};
+use muster_model::spec::{GpuPart, Group};
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +47,31 @@ pub(super) struct Job {
     last_attempt: Option<(Time, Time)>,
     pub(super) reason: Option<String>,
     pub(super) exit_code: Option<i32>,
+    /// What it asks for on each node.
+    groups: Arc<[Group]>,
+}
+
+impl Job {
+    /// Has it something: an attempt of which some rank has not ended?
+    pub(super) fn holds(&self) -> bool {
+        self.attempt.as_ref().is_some_and(|a| a.slots.iter().any(|at| *at != Slot::Ended))
+    }
+
+    /// Thousandths of GPUs that its attempt was given, until the last of its ranks has ended; none where
+    /// they are slices.
+    pub(super) fn milli(&self) -> Option<u64> {
+        let held = self.attempt.as_ref().filter(|_| self.holds());
+        let slots = held.iter().flat_map(|a| &a.placement.slots);
+        let of = |slot: &muster_model::placement::Slot| {
+            let group = self.groups.get(slot.group as usize)?;
+            match &group.part {
+                None => Some(u64::from(slot.gpus.len()) * 1000),
+                Some(GpuPart::Milli(part)) => Some(u64::from(*part)),
+                Some(GpuPart::Mig(_)) => None,
+            }
+        };
+        slots.map(of).sum()
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -122,6 +150,8 @@ pub(super) struct Fold {
     pub(super) ends: Ends,
     /// The same by project.
     pub(super) ends_of: BTreeMap<String, Ends>,
+    pub(super) documents: Documents,
+    pub(super) lines: Lines,
 }
 
 impl Fold {
@@ -148,6 +178,8 @@ impl Fold {
             fold.of_jobs(r);
             fold.of_nodes(r);
             fold.of_health(r);
+            fold.documents.take(r);
+            fold.lines.take(r);
         }
         fold
     }
@@ -223,7 +255,7 @@ impl Fold {
 
     fn of_jobs(&mut self, r: &Record) {
         match &r.event {
-            Event::JobSubmitted { id, array, held, project, .. } => {
+            Event::JobSubmitted { id, array, held, project, groups, .. } => {
                 let tasks = u64::try_from(array.len().max(1)).expect("few tasks");
                 for n in 0..tasks {
                     let task = array.get(usize::try_from(n).expect("few tasks"));
@@ -240,6 +272,7 @@ impl Fold {
                         last_attempt: None,
                         reason: None,
                         exit_code: None,
+                        groups: Arc::clone(groups),
                     };
                     self.jobs.insert(number, job);
                     self.count(number, |e| e.submitted += 1);

@@ -131,3 +131,47 @@ pub(super) fn not_well_while_it_pages(said: &MomentAnswers, wrong: &mut Contradi
     let what = "there is a reason exactly when not all is well";
     wrong.holds(well == (reasons == 0), what, HEALTH, &said.health);
 }
+
+/// Failure modes count the findings that are open, and name the runbooks that serve them.
+pub(super) fn failure_modes(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
+    let who = "GET /v1/failure-modes";
+    for mode in &said.modes {
+        let code = mode["code"].as_str().unwrap_or_default();
+        let open = log.findings.values().filter(|f| f.seen.kind.as_str() == code).count();
+        let what = format!("failure mode {code}: its open findings");
+        wrong.same(what, (who, mode["open"].clone()), (LOG, json!(open)));
+        let fits = mode["open"].as_u64() <= mode["count"].as_u64()
+            && mode["last_seen"].is_null() == (mode["count"] == json!(0));
+        let what = format!("failure mode {code}: no more are open than there were, with a time");
+        wrong.holds(fits, what, who, mode);
+        let serves = |b: &&Value| listed(&b["modes"]).contains(&mode["code"]);
+        let serving = said.runbooks.iter().filter(serves).filter_map(|b| b["name"].as_str());
+        let serving: BTreeSet<&str> = serving.collect();
+        let named = listed(&mode["runbooks"]);
+        let named: BTreeSet<&str> = named.iter().filter_map(Value::as_str).collect();
+        let what = format!("failure mode {code}: runbooks that serve it");
+        wrong.same(what, (who, json!(named)), ("GET /v1/runbooks", json!(serving)));
+    }
+}
+
+/// The record of an incident is about the incident that the list has.
+pub(super) fn records_of_incidents(said: &MomentAnswers, wrong: &mut Contradictions) {
+    for (id, record) in &said.records {
+        let who = format!("GET /v1/incidents/{id}/record");
+        let listed_one = said.incidents.iter().find(|i| i["id"] == id.as_str());
+        let mut one = listed_one.cloned().unwrap_or_default();
+        let mut other = record["incident"].clone();
+        for v in [&mut one, &mut other] {
+            for left_out in ["findings", "changes"] {
+                v[left_out].take();
+            }
+        }
+        wrong.same(format!("incident {id}"), ("GET /v1/incidents", one), (&who, other));
+        let findings = listed(&record["incident"]["findings"]);
+        let named = listed(&record["incident"]["finding_ids"]);
+        let known = named.iter().filter_map(Value::as_str).collect::<BTreeSet<_>>();
+        let part = ids(&findings).is_subset(&known);
+        let what = format!("incident {id}: its findings are among {known:?}");
+        wrong.holds(part, what, &who, &json!(ids(&findings)));
+    }
+}

@@ -2,8 +2,9 @@
 //! says what the whole list does.
 
 use super::Contradictions;
+use super::asker::{Asker, id, part};
 use super::fold::Fold;
-use super::moment::{Asker, MomentAnswers, id, part};
+use super::moment::MomentAnswers;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,12 @@ pub(super) struct ListAnswers {
     readiness: Value,
 }
 
+impl ListAnswers {
+    pub(super) fn projects(&self) -> &[Value] {
+        &self.projects
+    }
+}
+
 fn items(page: &Value) -> Vec<Value> {
     page["items"].as_array().cloned().unwrap_or_default()
 }
@@ -49,8 +56,12 @@ impl Asker {
             let fleet = self.json(&format!("/v1/reports/fleet?from={from}&step=day")).await;
             said.periods.push((report, fleet));
         }
-        let names: Vec<String> =
+        let mut names: Vec<String> =
             said.jobs.iter().take(2).chain(said.nodes.iter().take(2)).map(id).collect();
+        let project = said.jobs.first().and_then(|j| j["project"].as_str());
+        names.extend(project.map(str::to_owned));
+        // Sites begin without any of these.
+        names.push("nobody".into());
         for name in names {
             self.search(said, &name).await;
         }

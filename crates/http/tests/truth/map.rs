@@ -16,6 +16,8 @@ const CELL: usize = 16;
 const WHOLE: u8 = 0;
 const LAYOUT: u8 = 4;
 const HELD: u8 = 1 << 7;
+/// The job of a GPU that another project holds, as a tenant is shown it.
+const OTHERS: u32 = u32::MAX;
 
 /// A GPU of the picture: the job's number, its state as a number, its flags.
 pub(super) type Cell = (u32, u8, u8);
@@ -116,4 +118,31 @@ pub(super) fn live_and_past(said: &MomentAnswers, wrong: &mut Contradictions) {
     wrong.same("the layout of the map", ("GET /v1/console/layout", one), (past, other));
     let (live, then) = (cells(&said.live), cells(&said.past));
     wrong.same("the cells of the map", (LIVE, json!(live)), (past, json!(then)));
+}
+
+/// A tenant's picture is the operator's, but for whose the GPUs of others are.
+pub(super) fn of_tenant(
+    own: &Fold,
+    said: &MomentAnswers,
+    theirs: &MomentAnswers,
+    wrong: &mut Contradictions,
+) {
+    let (Some(whole), Some(shown)) = (cells(&said.live), cells(&theirs.live)) else {
+        wrong.holds(false, "there is a picture", LIVE, &json!(theirs.live.len()));
+        return;
+    };
+    let mine: BTreeSet<u64> = own.jobs.keys().map(|id| id.0).collect();
+    let masked = |(job, state, flags): &Cell| {
+        let job = match *job {
+            0 => 0,
+            n if mine.contains(&u64::from(n)) => n,
+            _ => OTHERS,
+        };
+        json!([job, state, flags & HELD != 0])
+    };
+    let plain = |(job, state, flags): &Cell| json!([job, state, flags & HELD != 0]);
+    let whole: Vec<Value> = whole.iter().map(masked).collect();
+    let shown: Vec<Value> = shown.iter().map(plain).collect();
+    let operators = "the same to an operator, without others' jobs";
+    wrong.same("the cells of the map", (LIVE, json!(shown)), (operators, json!(whole)));
 }

@@ -142,6 +142,17 @@ pub(super) fn fleet_report(log: &Fold, said: &MomentAnswers, wrong: &mut Contrad
     ] {
         wrong.same(format!("jobs that were {what}"), (who, says), (LOG, json!(known)));
     }
+    let projects = said.fleet["projects"].as_array().cloned().unwrap_or_default();
+    for (project, ends) in &log.ends_of {
+        let row = projects.iter().find(|p| p["name"] == project.as_str());
+        let jobs = row.map_or(Value::Null, |p| p["jobs"].clone());
+        let failed = jobs["failed"].as_object().into_iter().flatten();
+        let failed: u64 = failed.filter_map(|(_, n)| n.as_u64()).sum();
+        let says = json!([jobs["submitted"], jobs["succeeded"], jobs["cancelled"], failed]);
+        let known = json!([ends.submitted, ends.succeeded, ends.cancelled, ends.failed]);
+        let what = format!("project {project}: jobs submitted, succeeded, cancelled and failed");
+        wrong.same(what, (who, says), (LOG, known));
+    }
     let kinds = said.fleet["inventory"].as_array().cloned().unwrap_or_default();
     let count = |field: &str| kinds.iter().filter_map(|k| k[field].as_u64()).sum::<u64>();
     let there = log.nodes.values().filter(|n| n.stage != Stage::Retired);

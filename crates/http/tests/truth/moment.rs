@@ -1,12 +1,11 @@
 //! A real server over a log, and what every reading endpoint says at one moment of it.
 
+use super::asker::{Asker, id, part};
+use super::documents::DocumentAnswers;
+use super::events::EventAnswers;
+use super::jobs;
 use super::lists::ListAnswers;
-use super::{jobs, map};
-use axum::Router;
-use axum::body::Body;
-use axum::http::Request;
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
 use muster_api::Timestamp;
 use muster_health::modes::MODES;
 use muster_http::{App, HttpConfig, router};
@@ -31,14 +30,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tower::ServiceExt as _;
 
 /// How long something may take that must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// The server decides on while it is asked: then everything is asked again, so often.
 const TRIES: u32 = 50;
 /// Of jobs that are over, one in so many is asked for alone where there are many.
 const ONE_IN: u64 = 4;
+/// Open incidents whose records are asked for: each reads a part of the log.
+const RECORDS: usize = 2;
 
 /// What was said at one moment.
 #[derive(Default)]
@@ -81,6 +81,15 @@ pub(super) struct MomentAnswers {
     /// This week and this month, each with the report of the fleet over the same time.
     pub(super) periods: Vec<(Value, Value)>,
     pub(super) lists: ListAnswers,
+    pub(super) documents: DocumentAnswers,
+    pub(super) events: EventAnswers,
+    /// Failure modes, and the runbooks that serve them.
+    pub(super) modes: Vec<Value>,
+    pub(super) runbooks: Vec<Value>,
+    /// Of open incidents, by their ids.
+    pub(super) records: BTreeMap<String, Value>,
+    /// What was asked for, without what comes behind `?`.
+    pub(super) paths: BTreeSet<String>,
     /// What was searched for, and what was found.
     pub(super) found: BTreeMap<String, Vec<Value>>,
     /// What one of the projects sees: its name, and the answers that a tenant gets.
@@ -245,6 +254,7 @@ impl Site {
                 seqs: BTreeSet::new(),
                 answers: 0,
                 refused: Vec::new(),
+                paths: BTreeSet::new(),
             };
             let before = self.brain.durable();
             let mut said = asker.everything(&self.brain, began).await;
@@ -260,7 +270,7 @@ impl Site {
             }
             let refused = asker.refused;
             assert!(refused.is_empty(), "at record {before}: {}", refused.join("\n"));
-            (said.seq, said.answers) = (before.0, asker.answers);
+            (said.seq, said.answers, said.paths) = (before.0, asker.answers, asker.paths);
             return (self.records(before).await, said);
         }
         panic!("the log did not stand still in {TRIES} tries; it ends at {}", self.brain.durable());
@@ -294,93 +304,7 @@ fn patient() -> HttpConfig {
     }
 }
 
-pub(super) struct Asker {
-    router: Router,
-    token: String,
-    /// The token is bound to no project: a tenant does not see the numbers of records.
-    whole: bool,
-    /// Records that answers follow from.
-    seqs: BTreeSet<u64>,
-    answers: u64,
-    /// What was not answered.
-    refused: Vec<String>,
-}
-
-/// The `id` of something in a list.
-pub(super) fn id(v: &Value) -> String {
-    v["id"].as_str().unwrap_or_default().to_owned()
-}
-
-/// As a part of a path.
-pub(super) fn part(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
-    let one = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
-    text.bytes().map(one).collect()
-}
-
 impl Asker {
-    async fn begin(&mut self, path: &str) -> Option<Body> {
-        let request = Request::builder()
-            .uri(path)
-            .header("authorization", format!("Bearer {}", self.token))
-            .body(Body::empty())
-            .expect("a request");
-        let response = self.router.clone().oneshot(request).await.expect("an answer");
-        let (parts, body) = response.into_parts();
-        self.answers += 1;
-        let seq = parts.headers.get("muster-seq").and_then(|v| v.to_str().ok());
-        self.seqs.extend(seq.filter(|_| self.whole).and_then(|s| s.parse::<u64>().ok()));
-        if parts.status == 200 {
-            return Some(body);
-        }
-        let bytes = body.collect().await.expect("an error").to_bytes();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        self.refused.push(format!("GET {path} answers {}: {text}", parts.status));
-        None
-    }
-
-    async fn bytes(&mut self, path: &str) -> Bytes {
-        let Some(body) = self.begin(path).await else { return Bytes::new() };
-        let whole = tokio::time::timeout(PATIENCE, body.collect()).await;
-        whole.expect("an answer that ends").expect("a whole answer").to_bytes()
-    }
-
-    pub(super) async fn json(&mut self, path: &str) -> Value {
-        let bytes = self.bytes(path).await;
-        if bytes.is_empty() {
-            return Value::Null;
-        }
-        serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{path}: {e}: {bytes:?}"))
-    }
-
-    /// All pages of a list.
-    pub(super) async fn list(&mut self, path: &str) -> Vec<Value> {
-        let mut all = Vec::new();
-        let mut next = path.to_owned();
-        loop {
-            let mut page = self.json(&next).await;
-            if let Value::Array(items) = page["items"].take() {
-                all.extend(items);
-            }
-            match page["cursor"].as_str() {
-                Some(cursor) => next = format!("{path}&cursor={}", part(cursor)),
-                None => return all,
-            }
-        }
-    }
-
-    /// The first picture of the live map; the stream goes on.
-    async fn picture(&mut self) -> Bytes {
-        let Some(mut body) = self.begin("/v1/console/frames").await else { return Bytes::new() };
-        let mut got: Vec<u8> = Vec::new();
-        while map::cells(&got).is_none() {
-            let next = tokio::time::timeout(PATIENCE, body.frame()).await.expect("a frame");
-            let next = next.expect("a picture").expect("bytes");
-            got.extend(next.into_data().unwrap_or_default());
-        }
-        got.into()
-    }
-
     /// The jobs that are shown, and what is said of each.
     async fn of_jobs(&mut self) -> MomentAnswers {
         let mut said = MomentAnswers {
@@ -423,6 +347,10 @@ impl Asker {
         said.health = self.json("/v1/health").await;
         said.findings = self.list("/v1/findings?open=true&limit=1000").await;
         said.quotas = self.json("/v1/quotas").await;
+        said.modes = self.of("/v1/failure-modes").await;
+        said.documents = self.documents_of_tenant().await;
+        said.events = self.events_of_tenant().await;
+        said.live = self.picture().await;
         self.lists_of_tenant(&mut said).await;
         let from = Timestamp(began).to_string();
         said.fleet = self.json(&format!("/v1/reports/fleet?from={from}")).await;
@@ -469,6 +397,14 @@ impl Asker {
         }
         let causes = self.json("/v1/causes").await;
         said.causes = causes["items"].as_array().cloned().unwrap_or_default();
+        said.modes = self.of("/v1/failure-modes").await;
+        said.runbooks = self.of("/v1/runbooks").await;
+        for incident in said.incidents.iter().take(RECORDS).map(id).collect::<Vec<_>>() {
+            let record = self.json(&format!("/v1/incidents/{}/record", part(&incident))).await;
+            said.records.insert(incident, record);
+        }
+        said.documents = self.documents().await;
+        said.events = self.events(&said.nodes).await;
         self.of_the_site(&mut said).await;
         said.lists = self.lists(&said).await;
         let from = Timestamp(began).to_string();

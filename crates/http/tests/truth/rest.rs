@@ -1,4 +1,4 @@
-//! Weeks and months, remediations, breakers, quotas and search: what they share with other answers.
+//! Weeks and months, remediations, breakers and search: what they share with other answers.
 
 use super::Contradictions;
 use super::fold::Fold;
@@ -57,14 +57,6 @@ pub(super) fn breakers(said: &MomentAnswers, wrong: &mut Contradictions) {
     }
     let what = "a node is behind a breaker that there is";
     wrong.holds(behind.is_empty(), what, NODES, &json!(behind));
-}
-
-/// The tree of quotas and the report on it name the same quotas.
-pub(super) fn quotas(said: &MomentAnswers, wrong: &mut Contradictions) {
-    let who = "GET /v1/quotas";
-    let tree = texts(&listed(&said.quotas["quotas"]["tree"]), "name");
-    let rows = texts(&listed(&said.quotas["report"]["quotas"]), "name");
-    wrong.same("which quotas there are", (who, json!(tree)), (who, json!(rows)));
 }
 
 /// A week and a month that are not over count what the lists, the log and the fleet's report do.
@@ -127,5 +119,12 @@ pub(super) fn search(said: &MomentAnswers, wrong: &mut Contradictions) {
             let what = format!("{kind} {name}: its state");
             wrong.same(what, (who, state), (list, thing["state"].clone()));
         }
+    }
+    for project in said.lists.projects() {
+        let Some(hits) = project["id"].as_str().and_then(|name| said.found.get(name)) else {
+            continue;
+        };
+        let found = hits.iter().any(|h| h["kind"] == "project" && h["id"] == project["id"]);
+        wrong.holds(found, "a project is found by its name", who, project);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::fold::Fold;
 use super::moment::MomentAnswers;
-use super::{Contradictions, jobs, lists};
+use super::{Contradictions, documents, events, jobs, lists, map};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -28,6 +28,10 @@ pub(super) fn view(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions)
     quota(project, said, theirs, &mut found);
     search(&own, theirs, &mut found);
     lists::of_tenant(project, said, theirs, &mut found);
+    documents::of_tenant(project, said, theirs, &mut found);
+    events::of_tenant(project, log, theirs, &mut found);
+    map::of_tenant(&own, said, theirs, &mut found);
+    failure_modes(theirs, &mut found);
     wrong.0.extend(found.0.into_iter().map(|c| format!("to a tenant of {project}: {c}")));
 }
 
@@ -110,6 +114,16 @@ fn quota(project: &str, said: &MomentAnswers, theirs: &MomentAnswers, wrong: &mu
     for account in listed(&theirs.quotas["report"]["accounts"]) {
         let own = account["project"] == project;
         wrong.holds(own, "accounts of others are not shown", who, &account);
+    }
+}
+
+/// Failure modes count the findings that the project is shown.
+fn failure_modes(theirs: &MomentAnswers, wrong: &mut Contradictions) {
+    for mode in &theirs.modes {
+        let open = theirs.findings.iter().filter(|f| f["kind"] == mode["code"]).count();
+        let what = format!("failure mode {}: open findings of own jobs", mode["code"]);
+        let counted = ("GET /v1/failure-modes", mode["open"].clone());
+        wrong.same(what, counted, ("GET /v1/findings", json!(open)));
     }
 }
 

@@ -53,12 +53,13 @@ pub(crate) fn run(
         if renewed.elapsed() >= every || (due && shared.reach.failing()) {
             checked = Instant::now();
             shared.reach.asking();
-            let asked_ms = super::clock::boot_ms();
+            let (began, asked_ms) = (Instant::now(), super::clock::boot_ms());
             let answer = store.renew_lease(epoch, config.lease);
             shared.reach.took(answer.as_ref().copied());
             match answer {
                 Ok(()) => {
-                    renewed = Instant::now();
+                    // The lease is certain from when it was asked for: a slow store is asked again sooner.
+                    renewed = began;
                     shared.leased(asked_ms, config.lease);
                     if !full {
                         shared.took();

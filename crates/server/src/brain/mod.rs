@@ -164,6 +164,9 @@ pub(crate) struct Shared {
     closed: watch::Sender<bool>,
 }
 
+/// Why a server that leads as far as it knows is not ready.
+const UNCERTAIN: &str = "the lease was not renewed in time: another server may lead";
+
 /// Something is to be written and is not.
 struct Stuck {
     since: Time,
@@ -328,6 +331,19 @@ impl Brain {
             return Some(CannotWrite::plain("this server does not lead (yet)"));
         }
         self.shared.reach.cannot_write(patience)
+    }
+
+    /// Why nobody is to be sent to this server now; none while it is certain that it leads, goes on
+    /// leading, and can write. Whoever asks for a write all the same is answered by
+    /// [`Brain::cannot_write`]: the store itself refuses what is written under another's lease.
+    #[must_use]
+    pub fn not_ready(&self, patience: Duration) -> Option<CannotWrite> {
+        let stopping = self.shared.stopping.load(Ordering::Acquire);
+        let certain = self.is_certain_leader();
+        self.cannot_write(patience)
+            .or_else(|| stopping.then(|| CannotWrite::plain("this server is stopping")))
+            .or_else(|| self.shared.reach.unrenewed())
+            .or_else(|| (!certain).then(|| CannotWrite::plain(UNCERTAIN)))
     }
 
     /// Why no jobs are accepted of those who are no operators, although the log can be written.

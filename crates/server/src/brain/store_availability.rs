@@ -1,5 +1,6 @@
 //! Whether the log can be written now, as the threads that use the store see it. `/readyz` and every
-//! write of the API ask here first, so that nobody waits for a store that is away.
+//! write of the API ask here first, so that nobody waits for a store that is away. `/readyz` asks for
+//! more: that the lease is renewed, too.
 
 use muster_store::{StoreError, StoreUrl};
 use std::fs::OpenOptions;
@@ -49,6 +50,8 @@ struct StoreWriteState {
     asking: Option<Instant>,
     /// What failed last, and when; none once the store has taken a later write.
     failed: Option<(Instant, CannotWrite)>,
+    /// Why the lease was not renewed when that was last tried.
+    unrenewed: Option<CannotWrite>,
     /// There is no free space on the store's disk.
     full: Option<String>,
     /// So much is left on the store's disk, where that is less than the reserve.
@@ -96,10 +99,11 @@ impl StoreAvailability {
         }
     }
 
-    /// The store took a small write of the keeper's, or did not.
+    /// The store took the keeper's renewal of the lease, or did not.
     pub(crate) fn took(&self, result: Result<(), &StoreError>) {
         let mut seen = self.seen();
         let asked = seen.asking.take();
+        seen.unrenewed = result.err().map(CannotWrite::because);
         // An append may have failed after this write was begun: then it says nothing.
         let later = seen.failed.as_ref().is_some_and(|(at, _)| asked.is_some_and(|a| a < *at));
         if result.is_err() || !later {
@@ -131,6 +135,12 @@ impl StoreAvailability {
             RESERVE >> 20
         );
         Some(CannotWrite { summary: LOW, reason })
+    }
+
+    /// Why the lease is not renewed, although other writes may be taken; none when the last renewal
+    /// was.
+    pub(crate) fn unrenewed(&self) -> Option<CannotWrite> {
+        self.seen().unrenewed.clone()
     }
 
     /// Something failed since the store last took a write.
@@ -288,6 +298,24 @@ mod tests {
         assert_eq!(reach.cannot_write(LONG).unwrap().summary, RELOADING);
         reach.reloading(false);
         assert!(reach.cannot_write(LONG).is_none());
+    }
+
+    #[test]
+    fn a_write_does_not_stand_for_a_renewal_of_the_lease() {
+        let reach = StoreAvailability::default();
+        assert_eq!(reach.unrenewed(), None);
+        reach.asking();
+        reach.took(Err(&away()));
+        reach.appending();
+        reach.appended(Ok(()));
+        assert_eq!(reach.cannot_write(LONG), None);
+        assert_eq!(reach.unrenewed().unwrap().summary, "the store cannot be reached");
+        reach.asking();
+        reach.answered(Ok(()));
+        assert!(reach.unrenewed().is_some(), "reading is not renewing");
+        reach.asking();
+        reach.took(Ok(()));
+        assert_eq!(reach.unrenewed(), None);
     }
 
     #[test]
