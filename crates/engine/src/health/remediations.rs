@@ -324,8 +324,8 @@ impl Engine {
                 }
             }
             Next::Return => match self.found_since_test(r, n) {
-                Some(f) => self.keep_out(r, n, &f),
-                None => self.give_back(r, n),
+                found if found.is_empty() => self.give_back(r, n),
+                found => self.keep_out(r, n, &found),
             },
             Next::Done(why) => {
                 if r.step == RemediationStep::Probation {
@@ -557,36 +557,49 @@ impl Engine {
         self.work.failures |= r.kind == FailureMode::LEMON;
     }
 
-    /// Something that stops new work and was found, or occurred once more, since the test of a
-    /// remediation was due: that its node passed says nothing of it.
-    fn found_since_test(&self, r: &Remediation, n: &Node) -> Option<Arc<Finding>> {
-        let test = n.qualified.as_ref().filter(|_| r.step == RemediationStep::Testing)?;
+    /// All that stops new work and was found, or occurred once more, since the test of a remediation
+    /// was due: that its node passed says nothing of it. What the remediation is for comes first.
+    fn found_since_test(&self, r: &Remediation, n: &Node) -> Vec<Arc<Finding>> {
+        let Some(test) = n.qualified.as_ref().filter(|_| r.step == RemediationStep::Testing) else {
+            return Vec::new();
+        };
         // Detectors look back: what one of them only repeats may be over since the act.
         let news = |f: &&Arc<Finding>| {
             let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |x| &x.seen);
             f.id > test.id || (f.inferred && seen.last_seen > r.since)
         };
-        self.stopping(&n.name).filter(|f| can_be_over(f)).find(news).cloned()
+        let found = self.stopping(&n.name).filter(|f| can_be_over(f)).filter(news);
+        let mut found: Vec<Arc<Finding>> = found.cloned().collect();
+        found.sort_by_key(|f| !is_for(r, f));
+        found
     }
 
-    /// A node passed its test, and something critical was found meanwhile: that has its own
+    /// A node passed its test, and something critical was found meanwhile: each has its own
     /// remediation, and the node is out until it is over.
-    fn keep_out(&mut self, r: &Remediation, n: &Node, f: &Finding) {
-        let same = f.seen.kind == r.kind && f.seen.entity.gpu() == r.gpu;
-        let outcome =
-            if same { RemediationOutcome::Escalated } else { RemediationOutcome::Resolved };
-        let why = format!("it passed its test, and {} was found meanwhile", f.seen.kind);
-        self.write_repeats(&[f.id]);
+    fn keep_out(&mut self, r: &Remediation, n: &Node, found: &[Arc<Finding>]) {
+        let Some(first) = found.first() else { return };
+        let outcome = if is_for(r, first) {
+            RemediationOutcome::Escalated
+        } else {
+            RemediationOutcome::Resolved
+        };
+        let why = format!("it passed its test, and {} was found meanwhile", first.seen.kind);
+        let news: Vec<u64> = found.iter().map(|f| f.id).collect();
+        self.write_repeats(&news);
         self.end_remediation(r.id, outcome, &why, false);
         let open = self.state.health.open_on(&n.name);
-        let over = open.filter(|o| can_be_over(o) && o.id != f.id);
+        let over = open.filter(|o| can_be_over(o) && !news.contains(&o.id));
         let over = over.filter(|o| self.is_disproved(o, n, r.since)).map(|o| o.id);
         for id in over.collect::<Vec<_>>() {
             self.close_finding(id, "the node passed its test", true);
         }
-        if let Some(f) = self.state.health.findings.get(&f.id).cloned() {
-            self.choose_remediation(&f);
+        for id in news {
+            if let Some(f) = self.state.health.findings.get(&id).cloned() {
+                self.choose_remediation(&f);
+            }
         }
+        // What else is open there was covered by what is over now.
+        self.reconsider_findings_on(&n.name);
         let goes_on =
             |o: &Arc<Remediation>| o.action.takes_node() && o.step != RemediationStep::Probation;
         let out = self.state.health.remediations_of(&n.name).any(goes_on);
@@ -685,6 +698,11 @@ impl Engine {
         };
         self.emit(None, event);
     }
+}
+
+/// Is it what a remediation is for: the same failure mode of the same part?
+fn is_for(r: &Remediation, f: &Finding) -> bool {
+    f.seen.kind == r.kind && f.seen.entity.gpu() == r.gpu
 }
 
 /// What is done, as an instruction that names the part where one is to be replaced.
