@@ -9,6 +9,7 @@ use muster_model::names::{Label, ProjectName};
 use muster_model::quota::{QueueOrder, Quota, QuotaLimit, Quotas};
 use muster_model::spec::Tier;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A kind of GPU and tier that some limit speaks of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,8 +102,8 @@ pub struct Ledger {
     /// Sorted, each once.
     kinds: Vec<Kind>,
     nodes: Vec<Node>,
-    /// Which of the nodes has a name.
-    named: BTreeMap<Label, usize>,
+    /// Which of the nodes has a name. Shared: the rest is copied to try what would be left.
+    named: Arc<BTreeMap<Label, usize>>,
     leaf: BTreeMap<ProjectName, usize>,
 }
 
@@ -188,8 +189,9 @@ impl Ledger {
             .enumerate()
             .flat_map(|(i, (n, _))| n.projects.iter().map(move |p| (p.clone(), i)))
             .collect();
-        let named = nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
-        Ledger { kinds, nodes, named, leaf }
+        let named: BTreeMap<Label, usize> =
+            nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
+        Ledger { kinds, nodes, named: Arc::new(named), leaf }
     }
 
     /// Limits nobody?
