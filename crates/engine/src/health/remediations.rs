@@ -379,7 +379,18 @@ impl Engine {
         let Some(f) = open.filter(|f| failed != own && !self.explained(f)) else { return false };
         let why = format!("GPU {own} passed its test, another did not: {why}");
         self.end_remediation(r.id, RemediationOutcome::Resolved, &why, false);
+        let passed =
+            self.state.health.open_on(&r.node).filter(|o| o.seen.entity.gpu() == Some(own));
+        let passed = passed.filter(|o| can_be_over(o) && self.is_disproved(o, n, r.since));
+        for id in passed.map(|o| o.id).collect::<Vec<_>>() {
+            self.close_finding(id, "the GPU passed its test", true);
+        }
         self.choose_remediation(&f);
+        // What failed its test returns where no work uses it any more, and not by a policy that only
+        // writes it down.
+        if !self.is_in_use(&f) {
+            self.settle_after_test(&r.node, &why);
+        }
         true
     }
 
@@ -598,14 +609,19 @@ impl Engine {
                 self.choose_remediation(&f);
             }
         }
-        // What else is open there was covered by what is over now.
-        self.reconsider_findings_on(&n.name);
+        self.settle_after_test(&n.name, &why);
+    }
+
+    /// What followed from a test for single findings was chosen. What else is open there was covered
+    /// by what is over now, and the node is out only where something takes it: the policy may write
+    /// it down alone, or take the GPU alone.
+    fn settle_after_test(&mut self, node: &NodeName, why: &str) {
+        self.reconsider_findings_on(node);
         let goes_on =
             |o: &Arc<Remediation>| o.action.takes_node() && o.step != RemediationStep::Probation;
-        let out = self.state.health.remediations_of(&n.name).any(goes_on);
-        // The policy may only write it down, or take the GPU alone.
-        if !out && let Some(n) = self.state.nodes.get(&n.name).cloned() {
-            self.release(&n, &why, false);
+        let out = self.state.health.remediations_of(node).any(goes_on);
+        if !out && let Some(n) = self.state.nodes.get(node).cloned() {
+            self.release(&n, why, false);
         }
     }
 
