@@ -201,9 +201,12 @@ impl State {
             let mut summary = match (&job.attempt, job.state) {
                 (Some(a), _) => match &a.stop {
                     Some(s) if job.ending_until().is_some() => {
-                        format!("is ending, looking for the cause: {}", s.reason)
+                        let why = self.reason_words(&s.reason, &job.project);
+                        format!("is ending, looking for the cause: {why}")
                     }
-                    Some(s) => format!("is stopping: {}", s.reason),
+                    Some(s) => {
+                        format!("is stopping: {}", self.reason_words(&s.reason, &job.project))
+                    }
                     None => match a.in_preflight() {
                         Some(p) => format!(
                             "is in preflight: {} since {} ago, until {} from now; then its ranks start",
@@ -309,6 +312,18 @@ impl State {
             );
         }
         Some(out)
+    }
+
+    /// Why an attempt is stopped, in words that its project may read: a job of another one has no
+    /// number there, and a reservation of others no name.
+    pub(crate) fn reason_words(&self, reason: &StopReason, project: &ProjectName) -> String {
+        let other = |id| self.jobs.get(&id).is_some_and(|j| j.project != *project);
+        let hidden = |name| self.may_name_reservation(name, project) != Some(true);
+        if reason.preempted_for().is_some_and(other) || reason.reservation().is_some_and(hidden) {
+            reason.unnamed().to_string()
+        } else {
+            reason.to_string()
+        }
     }
 
     /// The reservation whose end a reserved start waits for: it ends at that very moment on one of

@@ -57,6 +57,7 @@ use muster_model::command::{Answer, Refusal, Request};
 use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::ids::{JobId, Seq};
 use muster_model::names::ProjectName;
+use muster_model::spec::{Priority, Tier};
 use muster_model::units::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,8 +136,9 @@ pub struct Engine {
     work: health::Work,
     /// What of objectives and alerts is.
     watch: slo::Watch,
-    /// Demands known to fit an empty fleet, with the shape of the fleet this was found for.
-    possible: BTreeMap<muster_scheduler::Demand, u64>,
+    /// Demands known to fit an empty fleet, by tier and class, with the shape of the fleet this was
+    /// found for; under the policy of now.
+    possible: BTreeMap<(muster_scheduler::Demand, Tier, Priority), u64>,
     /// Books of runs that go on, read once.
     books: BTreeMap<u64, std::sync::Arc<muster_runbook::ParsedRunbook>>,
 }

@@ -183,7 +183,11 @@ impl Engine {
             .filter_map(|j| {
                 let p = j.reserved_start.as_ref()?;
                 let (name, node) = fleet.closed_now(&work(j), p.nodes.iter(), now)?;
-                Some((j.id, p.clone(), format!("node {node} is in reservation {name}")))
+                let what = match name {
+                    Some(name) => format!("reservation {name}"),
+                    None => "a reservation of another project".to_owned(),
+                };
+                Some((j.id, p.clone(), format!("node {node} is in {what}")))
             })
             .collect()
     }
@@ -343,7 +347,7 @@ impl Engine {
                     if !is_displaced(r, &job, start, now) {
                         continue;
                     }
-                    let reason = StopReason::ReservationBegins { name: r.name.clone() };
+                    let reason = StopReason::ReservationBegins { name: Some(r.name.clone()) };
                     self.give_notice(&job, reason, Some(start));
                 }
             }

@@ -6,7 +6,6 @@ use muster_model::ids::JobId;
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::quota::{AccountRow, LimitRow, Quota, QuotaReport, QuotaRow};
 use muster_model::units::Time;
-use muster_scheduler::quota::KindUsage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -115,13 +114,9 @@ impl State {
     }
 
     fn limit_rows(&self, q: &Quota) -> Vec<LimitRow> {
-        if q.gpus.is_empty() {
-            return Vec::new();
-        }
-        let ledger = self.index.cluster.ledger.usage(&q.name);
+        let ledger = &self.index.cluster.ledger;
         let limits = q.gpus.iter().map(|l| {
-            let same = |u: &&KindUsage| u.kind.sku == l.sku && u.kind.tier == l.tier;
-            let now = ledger.iter().find(same);
+            let now = ledger.usage(&q.name, l.sku.as_deref(), l.tier);
             let nominal_milli = u64::from(l.nominal) * 1000;
             let borrow = l.borrow.map(|b| u64::from(b) * 1000);
             LimitRow {

@@ -7,8 +7,8 @@ use crate::state::{BookedReservation, State};
 use choose::{Candidate, choose_nodes};
 use muster_model::command::{Refusal, RefusalCode};
 use muster_model::ids::JobId;
-use muster_model::job::{Job, StopReason};
-use muster_model::names::NodeName;
+use muster_model::job::Job;
+use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::reservation::{Overrun, Reservation, ReservationTarget};
 use muster_model::spec::Tier;
@@ -29,6 +29,12 @@ impl State {
             let p = n.location.path(&n.name, level);
             n.stage != Stage::Retired && (p.last() == Some(&path) || p.join("/") == path)
         })
+    }
+
+    /// Whether a project may know a reservation by its name; none where there is none of that name.
+    #[must_use]
+    pub fn may_name_reservation(&self, name: &Label, project: &ProjectName) -> Option<bool> {
+        self.reservations.get(name).map(|b| b.reservation.name_for(project).is_some())
     }
 
     /// Nodes that a reservation covers now.
@@ -213,9 +219,7 @@ pub(crate) fn is_displaced(r: &Reservation, job: &Job, start: Time, now: Time) -
 fn is_stopped(r: &Reservation, job: &Job, start: Time, now: Time) -> bool {
     let Some(a) = job.attempt.as_ref() else { return false };
     match &a.stop {
-        Some(s) => {
-            matches!(&s.reason, StopReason::ReservationBegins { name } if *name == r.name)
-        }
+        Some(s) => s.reason.reservation() == Some(&r.name),
         None => is_displaced(r, job, start, now),
     }
 }

@@ -131,12 +131,7 @@ impl Engine {
             self.remember_failed(key, a);
         }
         let first = verdict(&stop.reason);
-        // The text is the project's to read: a job of another one has no number there.
-        let foreign = |id| self.state.jobs.get(&id).is_some_and(|j| j.project != job.project);
-        let mut reason = match stop.reason.preempted_for() {
-            Some(id) if foreign(id) => stop.reason.unnamed().to_string(),
-            _ => stop.reason.to_string(),
-        };
+        let mut reason = self.state.reason_words(&stop.reason, &job.project);
         if found.verdict == Verdict::Unknown {
             reason = format!("{reason}; {}", found.reason);
         }

@@ -1,4 +1,4 @@
-//! What a reader may know of the jobs of other projects that theirs make room for.
+//! What a reader may know of the jobs and reservations of other projects that theirs make room for.
 
 use super::App;
 use muster_api::Job;
@@ -13,18 +13,28 @@ fn reason_for(
     bound: Option<&ProjectName>,
     reason: &StopReason,
 ) -> Option<(StopReason, String)> {
-    let (own, other) = (bound?, reason.preempted_for()?);
-    let is_own = app.brain().read(|s| s.jobs.get(&other).map(|j| j.project == *own));
+    let own = bound?;
+    let is_own = match (reason.preempted_for(), reason.reservation()) {
+        (Some(other), _) => app.brain().read(|s| s.jobs.get(&other).map(|j| j.project == *own)),
+        (None, Some(name)) => app.brain().read(|s| s.may_name_reservation(name, own)),
+        (None, None) => return None,
+    };
     visible_reason(reason, is_own)
 }
 
-/// The same by whether the other job is one's own, which is not known once it is forgotten.
+/// The same by whether the other job is one's own, or the reservation is one to know, which is not
+/// known once it is forgotten.
 fn visible_reason(reason: &StopReason, is_own: Option<bool>) -> Option<(StopReason, String)> {
     let unnamed = reason.unnamed();
     let words = unnamed.to_string();
     match is_own {
         Some(true) => None,
-        Some(false) => Some((unnamed, words.replace("another job", "a job of another project"))),
+        Some(false) => {
+            let words = words.replace("another job", "a job of another project");
+            let words =
+                words.replace("a reservation begins", "a reservation of another project begins");
+            Some((unnamed, words))
+        }
         None => Some((unnamed, words)),
     }
 }
@@ -41,7 +51,7 @@ fn hide_reason(
     }
 }
 
-/// Takes the numbers of others' jobs out of a job.
+/// Takes the numbers of others' jobs, and the names of their reservations, out of a job.
 pub(crate) fn hide(app: &App, bound: Option<&ProjectName>, job: &mut Job) {
     let Some(a) = &mut job.attempt else { return };
     if let Some(stop) = &mut a.stop {
@@ -52,7 +62,8 @@ pub(crate) fn hide(app: &App, bound: Option<&ProjectName>, job: &mut Job) {
     }
 }
 
-/// The event without the numbers of others' jobs; none where it has none.
+/// The event without the numbers of others' jobs and the names of their reservations; none where it
+/// has none.
 pub(crate) fn hidden(app: &App, bound: Option<&ProjectName>, event: &Event) -> Option<Event> {
     let (Event::StopOrdered { reason, .. } | Event::NoticeGiven { reason, .. }) = event else {
         return None;
@@ -79,5 +90,18 @@ mod tests {
         let theirs = "spot work, evicted for a job of another project";
         assert_eq!(words(Some(false)).as_deref(), Some(theirs));
         assert_eq!(words(None).as_deref(), Some("spot work, evicted for another job"));
+    }
+
+    #[test]
+    fn a_reservation_of_another_project_is_not_named() {
+        let reason = StopReason::ReservationBegins { name: Some("merger".parse().unwrap()) };
+        let seen = |may_name| visible_reason(&reason, may_name);
+        let unnamed =
+            |words: &str| (StopReason::ReservationBegins { name: None }, words.to_owned());
+        assert_eq!(seen(Some(true)), None);
+        let theirs = unnamed("a reservation of another project begins");
+        assert_eq!(seen(Some(false)), Some(theirs));
+        // One that is deleted may have been anybody's.
+        assert_eq!(seen(None), Some(unnamed("a reservation begins")));
     }
 }

@@ -1,5 +1,5 @@
 //! How much automation may take out of service. What would pass a limit waits, and people are
-//! reported.
+//! notified.
 
 use muster_model::remediation::{Limits, Share, in_nodes};
 

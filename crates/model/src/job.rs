@@ -261,9 +261,10 @@ pub enum StopReason {
     },
     /// A reservation of others begins.
     ReservationBegins {
-        /// The reservation's name.
-        #[cfg_attr(feature = "openapi", schema(value_type = String))]
-        name: Label,
+        /// The reservation's name; absent where the reader may not know it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+        name: Option<Label>,
     },
     /// GPUs were allocated to it and it did nothing with them.
     Idle {
@@ -343,7 +344,10 @@ impl fmt::Display for StopReason {
             }
             StopReason::Resized { nodes } => write!(f, "resized to {nodes} nodes"),
             StopReason::Moved { by } => write!(f, "moved so that {} fits", Other(*by)),
-            StopReason::ReservationBegins { name } => write!(f, "reservation {name} begins"),
+            StopReason::ReservationBegins { name: Some(name) } => {
+                write!(f, "reservation {name} begins")
+            }
+            StopReason::ReservationBegins { name: None } => f.write_str("a reservation begins"),
             StopReason::Idle { idle } => write!(f, "had GPUs allocated and did nothing for {idle}"),
             StopReason::Unhealthy { node, mode, finding } => {
                 write!(f, "node {node} is unhealthy: {mode} (finding {finding})")

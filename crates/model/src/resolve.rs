@@ -188,8 +188,8 @@ fn checkpoint(spec: &JobSpec) -> Result<(), SpecProblem> {
     Ok(())
 }
 
-/// What is bound into a container is a part of an argument of whatever runs it. Only asked where the
-/// spec still has what it runs: when it is submitted, not when the log is read.
+/// What is bound into a container is a part of an argument of whatever runs it. Asked when a job is
+/// submitted, not when the log is read.
 fn in_container(spec: &JobSpec) -> Result<(), SpecProblem> {
     if spec.run.image.is_none() {
         return Ok(());

@@ -185,11 +185,11 @@ pub fn explain(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Explana
 }
 
 /// Why a demand could never start on this fleet, even when empty, as [`explain`] says it; none when it
-/// could. What is free now, and when it may start, is not looked at: each submission is asked this, and
-/// everybody's waits for the answer.
+/// could. What is free now, what quotas leave, and when it may start, is not looked at: each submission
+/// is asked this, and everybody's waits for the answer.
 #[must_use]
 pub fn impossible(c: &Cluster, w: &Work, policy: &SitePolicy, now: Time) -> Option<Explanation> {
-    let (rights, small) = (UserRights::new(c, policy, now), smallest(w));
+    let (rights, small) = (UserRights::unclaimed(c, policy, now), smallest(w));
     let mut why = ExplanationBuilder::new(&rights, (w, small.as_ref().unwrap_or(w)), now);
     why.hardware().and_then(|()| why.budgets()).unwrap_or(());
     why.out.impossible.then_some(why.out)

@@ -6,9 +6,10 @@
 //! what is left is left for everybody below.
 
 use muster_model::names::{Label, ProjectName};
-use muster_model::quota::{QueueOrder, Quota, Quotas};
+use muster_model::quota::{QueueOrder, Quota, QuotaLimit, Quotas};
 use muster_model::spec::Tier;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A kind of GPU and tier that some limit speaks of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +21,11 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// As a limit names it, and as kinds are sorted.
+    fn name(&self) -> (Option<&str>, Option<Tier>) {
+        (self.sku.as_deref(), self.tier)
+    }
+
     fn matches(&self, sku: &str, tier: Tier) -> bool {
         self.sku.as_ref().is_none_or(|s| s == sku) && self.tier.is_none_or(|t| t == tier)
     }
@@ -76,10 +82,8 @@ pub(crate) struct TreeUsage {
 }
 
 /// For reports: what a quota and all below it have of a kind; in thousandths.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KindUsage {
-    /// The SKU and tier.
-    pub kind: Kind,
     /// Owned, lent or not.
     pub owned: u64,
     /// Held now.
@@ -95,8 +99,11 @@ pub struct KindUsage {
 /// Quotas and what is used of them; GPUs in thousandths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ledger {
+    /// Sorted, each once.
     kinds: Vec<Kind>,
     nodes: Vec<Node>,
+    /// Which of the nodes has a name. Shared: the rest is copied to try what would be left.
+    named: Arc<BTreeMap<Label, usize>>,
     leaf: BTreeMap<ProjectName, usize>,
 }
 
@@ -112,56 +119,58 @@ impl Ledger {
             .collect();
         kinds.sort();
         kinds.dedup();
-        // Parents before children.
-        let mut order: Vec<&Quota> = Vec::new();
-        while order.len() < q.tree.len() {
-            let before = order.len();
-            for n in &q.tree {
-                let ready = n.parent.as_ref().is_none_or(|p| order.iter().any(|o| o.name == *p));
-                if ready && !order.iter().any(|o| o.name == n.name) {
-                    order.push(n);
-                }
-            }
-            if order.len() == before {
-                break;
-            }
+        let mut names: BTreeSet<&Label> = BTreeSet::new();
+        let mut below: BTreeMap<Option<&Label>, Vec<&Quota>> = BTreeMap::new();
+        for n in q.tree.iter().filter(|n| names.insert(&n.name)) {
+            below.entry(n.parent.as_ref()).or_default().push(n);
         }
-        let at = |name: &Label| order.iter().position(|o| o.name == *name);
-        let root = |mut i: usize| {
-            while let Some(p) = order[i].parent.as_ref().and_then(at) {
-                i = p;
-            }
-            i
-        };
-        let mut nodes: Vec<Node> = order
+        // Parents before children, each with the number of its parent.
+        let roots = below.get(&None::<&Label>).into_iter().flatten();
+        let mut order: Vec<(&Quota, Option<usize>)> = roots.map(|n| (*n, None)).collect();
+        let mut next = 0;
+        while let Some((n, _)) = order.get(next).copied() {
+            let children = below.get(&Some(&n.name)).into_iter().flatten();
+            order.extend(children.map(|c| (*c, Some(next))));
+            next += 1;
+        }
+        let mut root: Vec<usize> = Vec::with_capacity(order.len());
+        for (i, (_, parent)) in order.iter().enumerate() {
+            let of = parent.map_or(i, |p| root[p]);
+            root.push(of);
+        }
+        // A node that says nothing of a kind that its tree limits owns none of it and may borrow;
+        // where the whole tree is silent, nothing is limited.
+        let number =
+            |l: &QuotaLimit| kinds.binary_search_by(|k| k.name().cmp(&(l.sku.as_deref(), l.tier)));
+        let spoken: BTreeSet<(usize, usize)> = order
             .iter()
-            .map(|n| Node {
+            .zip(&root)
+            .flat_map(|((n, _), root)| n.gpus.iter().map(move |l| (*root, l)))
+            .filter_map(|(root, l)| Some((root, number(l).ok()?)))
+            .collect();
+        let mut nodes: Vec<Node> = Vec::with_capacity(order.len());
+        for ((n, parent), root) in order.iter().zip(&root) {
+            let silent = |k| spoken.contains(&(*root, k)).then(Limit::default);
+            let mut limits: Vec<Option<Limit>> = (0..kinds.len()).map(silent).collect();
+            // Of two limits for one kind the first counts.
+            for l in n.gpus.iter().rev() {
+                let Ok(k) = number(l) else { continue };
+                limits[k] = Some(Limit {
+                    nominal: u64::from(l.nominal) * 1000,
+                    borrow: l.borrow.map(|b| u64::from(b) * 1000),
+                    lend: l.lend.map(|b| u64::from(b) * 1000),
+                });
+            }
+            nodes.push(Node {
                 name: n.name.clone(),
-                parent: n.parent.as_ref().and_then(at),
+                parent: *parent,
                 order: n.order,
-                limits: Vec::new(),
+                limits,
                 subtree: vec![0; kinds.len()],
                 owned: vec![0; kinds.len()],
                 used: vec![0; kinds.len()],
                 gross: vec![0; kinds.len()],
-            })
-            .collect();
-        for (i, n) in order.iter().enumerate() {
-            for k in &kinds {
-                let own = n.gpus.iter().find(|l| l.sku == k.sku && l.tier == k.tier);
-                // A node that says nothing of a kind that its tree limits owns none of it and
-                // may borrow; where the whole tree is silent, nothing is limited.
-                let spoken = order.iter().enumerate().any(|(j, o)| {
-                    root(j) == root(i) && o.gpus.iter().any(|l| l.sku == k.sku && l.tier == k.tier)
-                });
-                nodes[i].limits.push(spoken.then(|| {
-                    own.map_or_else(Limit::default, |l| Limit {
-                        nominal: u64::from(l.nominal) * 1000,
-                        borrow: l.borrow.map(|b| u64::from(b) * 1000),
-                        lend: l.lend.map(|b| u64::from(b) * 1000),
-                    })
-                }));
-            }
+            });
         }
         for i in (0..nodes.len()).rev() {
             for k in 0..kinds.len() {
@@ -178,9 +187,11 @@ impl Ledger {
         let leaf = order
             .iter()
             .enumerate()
-            .flat_map(|(i, n)| n.projects.iter().map(move |p| (p.clone(), i)))
+            .flat_map(|(i, (n, _))| n.projects.iter().map(move |p| (p.clone(), i)))
             .collect();
-        Ledger { kinds, nodes, leaf }
+        let named: BTreeMap<Label, usize> =
+            nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
+        Ledger { kinds, nodes, named: Arc::new(named), leaf }
     }
 
     /// Limits nobody?
@@ -411,24 +422,22 @@ impl Ledger {
         self.nodes.iter().any(|n| n.order == QueueOrder::Strict)
     }
 
-    /// For reports: what a node and all below it have, by kind.
+    /// For reports: what a node and all below it have of the kind that a limit names; none where its
+    /// tree does not limit that. A report asks for each limit of each node: it costs what the node is
+    /// below, not what the tree has.
     #[must_use]
-    pub fn usage(&self, quota: &Label) -> Vec<KindUsage> {
-        let Some(i) = self.nodes.iter().position(|n| n.name == *quota) else { return Vec::new() };
-        (0..self.kinds.len())
-            .filter(|k| self.nodes[i].limits[*k].is_some())
-            .map(|k| {
-                let (used, owned) = (self.nodes[i].gross[k], self.owned(i, k));
-                KindUsage {
-                    kind: self.kinds[k].clone(),
-                    owned,
-                    used,
-                    borrowed: used.saturating_sub(owned),
-                    left: self.available(i, k),
-                    may_borrow: self.nodes[i].parent.is_some(),
-                }
-            })
-            .collect()
+    pub fn usage(&self, quota: &Label, sku: Option<&str>, tier: Option<Tier>) -> Option<KindUsage> {
+        let i = *self.named.get(quota)?;
+        let k = self.kinds.binary_search_by(|k| k.name().cmp(&(sku, tier))).ok()?;
+        self.nodes[i].limits[k]?;
+        let (used, owned) = (self.nodes[i].gross[k], self.owned(i, k));
+        Some(KindUsage {
+            owned,
+            used,
+            borrowed: used.saturating_sub(owned),
+            left: self.available(i, k),
+            may_borrow: self.nodes[i].parent.is_some(),
+        })
     }
 
     /// What the quota of a project uses of a kind, and what others of its tree do.
@@ -525,7 +534,7 @@ mod tests {
     #[test]
     fn what_is_left_is_what_a_check_allows_and_a_root_borrows_nothing() {
         let mut l = ledger(TWO);
-        let row = |l: &Ledger, name: &str| l.usage(&name.parse().unwrap()).remove(0);
+        let row = |l: &Ledger, name: &str| l.usage(&name.parse().unwrap(), None, None).unwrap();
         let seen = |u: &KindUsage| (u.owned, u.used, u.borrowed, u.left, u.may_borrow);
         // 8 of its own and 4 of the 6 that b lends; the root has what both have.
         assert_eq!(seen(&row(&l, "a")), (8000, 0, 0, 12_000, true));
@@ -546,6 +555,44 @@ mod tests {
         let alone = ledger(r#"{"tree":[{"name":"a","projects":["pa"],"gpus":[{"nominal":8}]}]}"#);
         assert!(alone.tree_usage(&p("pa"), &kind).borrowed_all, "nobody lends to a root");
         assert_eq!(seen(&row(&alone, "a")), (8000, 0, 0, 8000, false));
+    }
+
+    /// The thread that decides for all makes it, and a report asks for each node with the state locked:
+    /// where each node were compared with all others, this would not end.
+    #[test]
+    fn the_largest_tree_is_read_node_by_node() {
+        let name = |tree: u32, depth: u32| format!("t{tree}d{depth}");
+        let mut tree = Vec::new();
+        // Children first, as no file should have them.
+        for depth in (0..32).rev() {
+            for n in 0..312 {
+                let mut q = serde_json::json!({"name": name(n, depth)});
+                match depth {
+                    0 => q["gpus"] = serde_json::json!([{"nominal": 8}]),
+                    _ => q["parent"] = name(n, depth - 1).into(),
+                }
+                if depth == 31 {
+                    q["projects"] = serde_json::json!([format!("p{n}")]);
+                }
+                tree.push(q);
+            }
+        }
+        let mut l = ledger(&serde_json::json!({ "tree": tree }).to_string());
+        assert_eq!(l.nodes.len(), 32 * 312);
+        l.charge(&p("p7"), "h100", T, 3000, true);
+        for n in 0..312 {
+            let held = if n == 7 { 3000 } else { 0 };
+            for depth in 0..32 {
+                let u = l.usage(&name(n, depth).parse().unwrap(), None, None).unwrap();
+                let owned = if depth == 0 { 8000 } else { 0 };
+                assert_eq!((u.owned, u.used, u.left), (owned, held, 8000 - held), "{n} {depth}");
+            }
+            let project = p(&format!("p{n}"));
+            assert!(l.check(&project, "h100", T, 8000 - held).is_ok());
+            assert!(l.check(&project, "h100", T, 8001 - held).is_err());
+        }
+        let no = |name: &str, sku: Option<&str>| l.usage(&name.parse().unwrap(), sku, None);
+        assert_eq!((no("t0d0", Some("h100")), no("elsewhere", None)), (None, None));
     }
 
     #[test]

@@ -35,6 +35,12 @@ impl<'a> UserRights<'a> {
         UserRights { c, policy, now, claims: Claims::if_made(c, now) }
     }
 
+    /// For questions that no quota has a part in: what is claimed of them is not looked for, which
+    /// would copy them all.
+    pub(crate) fn unclaimed(c: &'a Cluster, policy: &'a SitePolicy, now: Time) -> UserRights<'a> {
+        UserRights { c, policy, now, claims: None }
+    }
+
     /// SKUs of which the quota leaves enough, as a mask.
     pub(crate) fn skus(&self, w: &Work) -> u64 {
         self.c.skus_by(w, |sku| self.c.quota_left(w, sku, self.claims.as_ref()))

@@ -185,21 +185,22 @@ impl Fleet {
         first
     }
 
-    /// The reservation that keeps a job off one of these nodes now, and the node.
+    /// The reservation that keeps a job off one of these nodes now, where its project may know it, and
+    /// the node.
     #[must_use]
     pub fn closed_now<'n>(
         &self,
         w: &Work,
         nodes: impl IntoIterator<Item = &'n NodeName>,
         now: Time,
-    ) -> Option<(Label, NodeName)> {
+    ) -> Option<(Option<Label>, NodeName)> {
         let who = Asker::of(w);
         for e in nodes.into_iter().filter_map(|n| self.find(n)).map(|ix| self.entry(ix)) {
             for c in e.reserved.iter().filter_map(|i| self.closed.get(usize::from(*i))) {
                 let r = &c.reservation;
                 let goes_on = r.window(now).is_some_and(|(start, _)| start <= now);
                 if goes_on && !Fleet::admits(r, who) {
-                    return Some((r.name.clone(), e.facts.name.clone()));
+                    return Some((r.name_for(who.project).cloned(), e.facts.name.clone()));
                 }
             }
         }

@@ -8195,8 +8195,8 @@ export interface components {
             /** @enum {string} */
             why: "moved";
         } | {
-            /** @description The reservation's name. */
-            name: string;
+            /** @description The reservation's name; absent where the reader may not know it. */
+            name?: string | null;
             /** @enum {string} */
             why: "reservation_begins";
         } | {

@@ -450,7 +450,7 @@ pub(super) fn checkpoint_done(e: &mut Engine, key: AttemptKey, checkpoint: Check
 }
 
 impl Engine {
-    /// Asked for every submission, so the answer is remembered until the fleet changes.
+    /// Asked for every submission, so the answer is remembered until the fleet or the policy changes.
     fn refuse_impossible(
         &mut self,
         spec: &JobSpec,
@@ -462,18 +462,20 @@ impl Engine {
             d = d.resized(e.min_nodes);
         }
         let shape = self.state.index.cluster.fleet.shape();
-        if self.state.quotas.tree.is_empty() && self.possible.get(&d) == Some(&shape) {
+        // Lemons take work of some tiers and classes only.
+        let asked = (d, spec.tier, spec.priority);
+        if self.possible.get(&asked) == Some(&shape) {
             return Ok(());
         }
         let mut w = self.state.spec_work(spec)?;
         w.project = project.clone();
-        w.demand = Arc::new(d.clone());
+        w.demand = Arc::new(asked.0.clone());
         self.state.refuse_impossible(&w, self.state.now)?;
         // Few sites see more different demands than this between two changes of the fleet.
         if self.possible.len() >= 4096 {
             self.possible.clear();
         }
-        self.possible.insert(d, shape);
+        self.possible.insert(asked, shape);
         Ok(())
     }
 }

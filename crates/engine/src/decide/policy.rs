@@ -16,6 +16,7 @@ pub(super) fn set_policy(e: &mut Engine, policy: &Arc<SitePolicy>) -> Result<Ans
     policy.check()?;
     if *e.state.policy != **policy {
         e.emit(None, Event::PolicySet { policy: policy.clone() });
+        e.possible.clear();
     }
     Ok(Answer::Done)
 }

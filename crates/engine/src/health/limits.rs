@@ -76,7 +76,13 @@ impl Engine {
         if let Some(why) = self.gated() {
             return Some(why);
         }
-        let groups = self.groups_of(n);
+        let mut groups = self.groups_of(n);
+        // Once it is taken it counts as a whole, and its isolated GPUs not beside it.
+        let own = self.counted(n).unwrap_or_default();
+        for g in &mut groups {
+            g.parts = g.parts.saturating_sub(own.parts);
+            g.parts_hour = g.parts_hour.saturating_sub(own.parts_hour);
+        }
         // One that gets no new work already is not one more without it.
         let stopped = self.state.health.is_stopped(n);
         let held = holds(&groups).or_else(|| (!stopped).then(|| stop_holds(&groups)).flatten());

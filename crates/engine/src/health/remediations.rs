@@ -324,8 +324,8 @@ impl Engine {
                 }
             }
             Next::Return => match self.found_since_test(r, n) {
-                Some(f) => self.keep_out(r, n, &f),
-                None => self.give_back(r, n),
+                found if found.is_empty() => self.give_back(r, n),
+                found => self.keep_out(r, n, &found),
             },
             Next::Done(why) => {
                 if r.step == RemediationStep::Probation {
@@ -379,7 +379,18 @@ impl Engine {
         let Some(f) = open.filter(|f| failed != own && !self.explained(f)) else { return false };
         let why = format!("GPU {own} passed its test, another did not: {why}");
         self.end_remediation(r.id, RemediationOutcome::Resolved, &why, false);
+        let passed =
+            self.state.health.open_on(&r.node).filter(|o| o.seen.entity.gpu() == Some(own));
+        let passed = passed.filter(|o| can_be_over(o) && self.is_disproved(o, n, r.since));
+        for id in passed.map(|o| o.id).collect::<Vec<_>>() {
+            self.close_finding(id, "the GPU passed its test", true);
+        }
         self.choose_remediation(&f);
+        // What failed its test returns where no work uses it any more, and not by a policy that only
+        // writes it down.
+        if !self.is_in_use(&f) {
+            self.settle_after_test(&r.node, &why);
+        }
         true
     }
 
@@ -557,42 +568,60 @@ impl Engine {
         self.work.failures |= r.kind == FailureMode::LEMON;
     }
 
-    /// Something that stops new work and was found, or occurred once more, since the test of a
-    /// remediation was due: that its node passed says nothing of it.
-    fn found_since_test(&self, r: &Remediation, n: &Node) -> Option<Arc<Finding>> {
-        let test = n.qualified.as_ref().filter(|_| r.step == RemediationStep::Testing)?;
+    /// All that stops new work and was found, or occurred once more, since the test of a remediation
+    /// was due: that its node passed says nothing of it. What the remediation is for comes first.
+    fn found_since_test(&self, r: &Remediation, n: &Node) -> Vec<Arc<Finding>> {
+        let Some(test) = n.qualified.as_ref().filter(|_| r.step == RemediationStep::Testing) else {
+            return Vec::new();
+        };
         // Detectors look back: what one of them only repeats may be over since the act.
         let news = |f: &&Arc<Finding>| {
             let seen = self.work.repeats.get(&f.id).map_or(&f.seen, |x| &x.seen);
             f.id > test.id || (f.inferred && seen.last_seen > r.since)
         };
-        self.stopping(&n.name).filter(|f| can_be_over(f)).find(news).cloned()
+        let found = self.stopping(&n.name).filter(|f| can_be_over(f)).filter(news);
+        let mut found: Vec<Arc<Finding>> = found.cloned().collect();
+        found.sort_by_key(|f| !is_for(r, f));
+        found
     }
 
-    /// A node passed its test, and something critical was found meanwhile: that has its own
+    /// A node passed its test, and something critical was found meanwhile: each has its own
     /// remediation, and the node is out until it is over.
-    fn keep_out(&mut self, r: &Remediation, n: &Node, f: &Finding) {
-        let same = f.seen.kind == r.kind && f.seen.entity.gpu() == r.gpu;
-        let outcome =
-            if same { RemediationOutcome::Escalated } else { RemediationOutcome::Resolved };
-        let why = format!("it passed its test, and {} was found meanwhile", f.seen.kind);
-        self.write_repeats(&[f.id]);
+    fn keep_out(&mut self, r: &Remediation, n: &Node, found: &[Arc<Finding>]) {
+        let Some(first) = found.first() else { return };
+        let outcome = if is_for(r, first) {
+            RemediationOutcome::Escalated
+        } else {
+            RemediationOutcome::Resolved
+        };
+        let why = format!("it passed its test, and {} was found meanwhile", first.seen.kind);
+        let news: Vec<u64> = found.iter().map(|f| f.id).collect();
+        self.write_repeats(&news);
         self.end_remediation(r.id, outcome, &why, false);
         let open = self.state.health.open_on(&n.name);
-        let over = open.filter(|o| can_be_over(o) && o.id != f.id);
+        let over = open.filter(|o| can_be_over(o) && !news.contains(&o.id));
         let over = over.filter(|o| self.is_disproved(o, n, r.since)).map(|o| o.id);
         for id in over.collect::<Vec<_>>() {
             self.close_finding(id, "the node passed its test", true);
         }
-        if let Some(f) = self.state.health.findings.get(&f.id).cloned() {
-            self.choose_remediation(&f);
+        for id in news {
+            if let Some(f) = self.state.health.findings.get(&id).cloned() {
+                self.choose_remediation(&f);
+            }
         }
+        self.settle_after_test(&n.name, &why);
+    }
+
+    /// What followed from a test for single findings was chosen. What else is open there was covered
+    /// by what is over now, and the node is out only where something takes it: the policy may write
+    /// it down alone, or take the GPU alone.
+    fn settle_after_test(&mut self, node: &NodeName, why: &str) {
+        self.reconsider_findings_on(node);
         let goes_on =
             |o: &Arc<Remediation>| o.action.takes_node() && o.step != RemediationStep::Probation;
-        let out = self.state.health.remediations_of(&n.name).any(goes_on);
-        // The policy may only write it down, or take the GPU alone.
-        if !out && let Some(n) = self.state.nodes.get(&n.name).cloned() {
-            self.release(&n, &why, false);
+        let out = self.state.health.remediations_of(node).any(goes_on);
+        if !out && let Some(n) = self.state.nodes.get(node).cloned() {
+            self.release(&n, why, false);
         }
     }
 
@@ -685,6 +714,11 @@ impl Engine {
         };
         self.emit(None, event);
     }
+}
+
+/// Is it what a remediation is for: the same failure mode of the same part?
+fn is_for(r: &Remediation, f: &Finding) -> bool {
+    f.seen.kind == r.kind && f.seen.entity.gpu() == r.gpu
 }
 
 /// What is done, as an instruction that names the part where one is to be replaced.

@@ -1,7 +1,9 @@
 //! A GPU's next fault after an operator decided against a remediation of it.
 
+use super::lemons::rule;
 use super::*;
 use crate::common::replay;
+use muster_model::placement::GpuSet;
 use muster_model::remediation::RemediationOutcome;
 use muster_model::units::Span;
 
@@ -246,5 +248,29 @@ fn a_test_that_fails_at_another_gpu_escalates_nothing_of_the_one_that_was_reset(
     let next = remediation(&w, &n).expect("the other GPU is next");
     assert_eq!((next.action, next.gpu), (Action::ResetGpu, Some(3)), "{next:?}");
     assert_ne!(of(&w, &n).stage, Stage::Ready);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn a_node_whose_test_failed_at_another_gpu_serves_again_when_that_one_is_isolated() {
+    let mut w = able(16);
+    let n = node(1);
+    w.policy(|p| p.remediations.rules.push(rule("ecc-*", &[Action::IsolateGpu])));
+    another_gpu(&mut w, &n);
+    see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 3), Severity::Critical);
+    let first = remediation(&w, &n).unwrap();
+    assert_eq!((first.action, first.gpu), (Action::Reboot, Some(5)), "which covers the other");
+    w.ok(Command::ApproveRemediation { id: first.id });
+    w.lose(&n);
+    w.pass(Span::mins(1));
+    meet(&mut w, 1, "boot-2");
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Testing));
+    w.pass(Span::secs(20));
+    // It fails at GPU 3 alone.
+    tested(&mut w, &n, Outcome::Failed);
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
+    assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << 3));
+    let open = w.engine.state().health.open_on(&n).map(|f| f.seen.kind.clone());
+    assert_eq!(open.collect::<Vec<_>>(), ["ecc-uncorrectable"], "GPU 5 passed");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

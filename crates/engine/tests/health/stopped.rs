@@ -249,27 +249,30 @@ fn a_node_that_was_taken_is_not_restarted_after_automation_was_stopped() {
 
 #[test]
 fn a_node_that_is_taken_counts_once_with_the_gpus_that_were_isolated_on_it() {
-    let mut w = isolating(16);
-    let nodes = [0, 8].map(node);
-    for gpu in 0..4 {
-        see(&mut w, "ecc-uncorrectable", Entity::Gpu(nodes[0].clone(), gpu), Severity::Critical);
+    // Whether it is taken before another node or after it.
+    for turn in [[0, 8], [8, 0]] {
+        let mut w = isolating(16);
+        for gpu in 0..4 {
+            see(&mut w, "ecc-uncorrectable", Entity::Gpu(node(0), gpu), Severity::Critical);
+        }
+        assert_eq!(of(&w, &node(0)).excluded_gpus, GpuSet(0xf));
+        // Two nodes at once: as many as may be taken within an hour.
+        let nodes = turn.map(node);
+        let gone = |n: &NodeName| {
+            let gpu = Entity::Gpu(n.clone(), 7);
+            let f = ObservedFinding::new("gpu-off-bus", gpu, Severity::Critical, w.now);
+            f.because("seen by a test")
+        };
+        let findings = nodes.iter().map(gone).collect();
+        w.ok(Command::FindingsSeen { findings });
+        for n in &nodes {
+            let r = remediation(&w, n).unwrap();
+            assert_ne!(r.step, RemediationStep::Proposed, "{}", r.why);
+        }
+        let held = w.engine.state().held_by_automation(w.now);
+        assert_eq!((held.out, held.hour, held.parts, held.parts_hour), (2, 2, 0, 0));
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     }
-    assert_eq!(of(&w, &nodes[0]).excluded_gpus, GpuSet(0xf));
-    // Two nodes at once: as many as may be taken within an hour.
-    let gone = |n: &NodeName| {
-        let gpu = Entity::Gpu(n.clone(), 7);
-        let f = ObservedFinding::new("gpu-off-bus", gpu, Severity::Critical, w.now);
-        f.because("seen by a test")
-    };
-    let findings = nodes.iter().map(gone).collect();
-    w.ok(Command::FindingsSeen { findings });
-    for n in &nodes {
-        let r = remediation(&w, n).unwrap();
-        assert_ne!(r.step, RemediationStep::Proposed, "{}", r.why);
-    }
-    let held = w.engine.state().held_by_automation(w.now);
-    assert_eq!((held.out, held.hour, held.parts, held.parts_hour), (2, 2, 0, 0));
-    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::*;
 use crate::common::{crash, gang, replay};
 use muster_model::job::{JobState, Verdict};
 use muster_model::node::Nic;
+use muster_model::placement::GpuSet;
 use muster_model::qualification::{Check, Level};
 use muster_model::units::Span;
 
@@ -257,6 +258,20 @@ fn the_same_fault_during_the_test_of_a_remediation_leads_to_the_next_step() {
     assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
     assert_eq!(remediation(&w, &n).unwrap().action, Action::PowerCycle);
     assert_eq!(open_on(&w, &n), ["gpu-off-bus"]);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn all_that_is_found_during_the_test_of_a_remediation_gets_its_own() {
+    let (mut w, n) = tested_after_a_reboot();
+    w.policy(|p| p.remediations.rules.push(rule("ecc-*", &[Action::IsolateGpu])));
+    for gpu in [5, 6] {
+        see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), gpu), Severity::Critical);
+    }
+    w.pass(Span::secs(20));
+    tested(&mut w, &n, Outcome::Passed);
+    assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
+    assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << 5 | 1 << 6), "no work comes to either");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

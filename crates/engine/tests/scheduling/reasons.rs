@@ -407,6 +407,26 @@ fn a_lemon_takes_small_preemptible_work_only() {
 }
 
 #[test]
+fn a_submission_is_refused_as_its_dry_run_says_whatever_was_submitted_before() {
+    let can_never_start = |w: &mut TestSite| {
+        assert!(ask(w, &gang(1, 8)).unwrap().impossible);
+        let no = w.send(Command::Submit { spec: Arc::new(gang(1, 8)) }).unwrap_err();
+        assert_eq!(no.code, RefusalCode::Policy, "{}", no.message);
+    };
+    let mut w = TestSite::new(1, 8);
+    w.ok(Command::MarkNode { node: node(0), role: Some(NodeRole::Lemon), hazard: None });
+    w.submit(JobSpec { priority: Priority::Low, ..gang(1, 8) });
+    can_never_start(&mut w);
+    let mut w = TestSite::new(1, 8);
+    w.run(gang(1, 8));
+    // Less than a node of eight GPUs draws.
+    w.policy(|p| {
+        p.power.feeds.insert("A".into(), 1000);
+    });
+    can_never_start(&mut w);
+}
+
+#[test]
 fn parts_of_gpus_share_one_and_say_when_they_do_not_fit() {
     let part = |milli: u32| {
         let mut spec = JobSpec::default();

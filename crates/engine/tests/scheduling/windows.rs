@@ -3,6 +3,7 @@
 use crate::common::{TestSite, checkpoints, gang, limited, node, number, read_reservation, replay};
 use muster_engine::ReservationEffect;
 use muster_model::command::{Answer, Command, Observed, Refusal, RefusalCode};
+use muster_model::event::Event;
 use muster_model::ids::JobId;
 use muster_model::job::{JobState, SlotEnd};
 use muster_model::names::NodeName;
@@ -181,6 +182,54 @@ fn fenced(w: &mut TestSite) -> (JobId, NodeName, Time) {
     w.report(id, &nodes[1], Observed::Ended(SlotEnd::Stopped));
     assert_eq!(w.job(id).state, JobState::Stopping, "its ranks on the lost node may still run");
     (id, nodes[0].clone(), w.now)
+}
+
+#[test]
+fn who_makes_way_for_a_reservation_of_another_project_does_not_read_its_name() {
+    let mut w = TestSite::new(3, 8);
+    w.project("blue");
+    let reserve = |w: &mut TestSite, nodes: &[NodeName], projects: &[&str]| {
+        let start = (w.now + Span::secs(10)).0;
+        let over = json!({"nodes": nodes});
+        w.reserve(json!({"name": "merger", "over": over, "projects": projects, "start": start,
+            "length": "2h"}));
+    };
+    // One that runs on its nodes when it begins.
+    let stopped = w.run(gang(1, 8));
+    let nodes = w.nodes_of(stopped);
+    reserve(&mut w, &nodes, &["blue"]);
+    let n = w.log.len();
+    w.sleep(Span::secs(10));
+    let summary = w.explain(stopped).summary;
+    assert!(summary.starts_with("is stopping: a reservation begins"), "{summary}");
+    w.stopped(stopped);
+    let texts = |w: &TestSite, n: usize| -> Vec<String> {
+        let reason = |e: &Event| match e {
+            Event::AttemptEnded { reason, .. }
+            | Event::JobRequeued { reason, .. }
+            | Event::ReservedStartDropped { reason, .. } => Some(reason.clone()),
+            _ => None,
+        };
+        w.since(n).filter_map(reason).collect()
+    };
+    let ends = texts(&w, n);
+    assert!(ends.len() >= 2 && ends.iter().all(|t| !t.contains("merger")), "{ends:?}");
+    // And one whose next start was reserved where it begins.
+    for (projects, named) in [(&["blue"][..], false), (&[][..], true)] {
+        let mut w = TestSite::new(3, 8);
+        w.project("blue");
+        let (id, ..) = fenced(&mut w);
+        let kept = w.job(id).reserved_start.as_ref().unwrap().nodes.to_vec();
+        reserve(&mut w, &kept, projects);
+        let n = w.log.len();
+        w.sleep(Span::mins(30));
+        assert_eq!(w.job(id).state, JobState::Queued);
+        let dropped =
+            texts(&w, n).into_iter().filter(|t| t.contains(" is in ")).collect::<Vec<_>>();
+        assert!(!dropped.is_empty() && dropped.iter().all(|t| t.contains("merger") == named));
+        let basis = w.explain(id).estimate.unwrap().basis;
+        assert_eq!(basis.contains("merger"), named, "{basis}");
+    }
 }
 
 #[test]
