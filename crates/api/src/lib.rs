@@ -130,7 +130,7 @@ pub use time::Timestamp;
 pub use whatif::WhatIf;
 
 pub use muster_model::whatif::{
-    WhatIfAnswer, WhatIfEstimate, WhatIfMetric, WhatIfStart, WhatIfUnit,
+    WhatIfAnswer, WhatIfEstimate, WhatIfJob, WhatIfMetric, WhatIfNever, WhatIfStart, WhatIfUnit,
 };
 
 use serde::{Deserialize, Serialize};

@@ -62,6 +62,30 @@ pub struct WhatIfStart {
     pub base_s: Option<f64>,
     /// The same with the change.
     pub changed_s: Option<f64>,
+    /// With the change it could never start.
+    #[serde(default)]
+    pub never: bool,
+}
+
+/// Jobs that are there now and that only one side can run. No number about jobs counts them, on
+/// either side.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WhatIfNever {
+    /// How many there are.
+    pub count: u64,
+    /// The first of them (at most 50).
+    pub jobs: Vec<WhatIfJob>,
+}
+
+/// A job that is there now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WhatIfJob {
+    /// The job's id.
+    pub job: String,
+    /// The job's name.
+    pub name: String,
 }
 
 /// The whole answer.
@@ -100,8 +124,17 @@ pub struct WhatIfAnswer {
     pub starts_later: u64,
     /// Jobs that wait now and would start at about the same time.
     pub starts_same: u64,
+    /// Jobs that wait now and could never start with the change.
+    #[serde(default)]
+    pub starts_never: u64,
     /// Those whose start changes most (at most 50).
     pub starts: Vec<WhatIfStart>,
+    /// Jobs that are there now and could never run with the change, while they can as it is.
+    #[serde(default)]
+    pub never_changed: WhatIfNever,
+    /// Jobs that are there now and can never run as it is, while they could with the change.
+    #[serde(default)]
+    pub never_base: WhatIfNever,
     /// What binds first, as it is.
     pub limit_base: String,
     /// What binds first, as it would be.

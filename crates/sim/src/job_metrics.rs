@@ -4,6 +4,7 @@ use crate::accounting::Page;
 use crate::outcome::{History, Outcome, Prediction, SizeClass, SpareOutcome, Spread, Waterfall};
 use crate::simulation::{Simulation, seconds};
 use muster_health::{Expect, ettr};
+use muster_model::ids::JobId;
 use muster_model::units::Span;
 use std::collections::BTreeMap;
 
@@ -47,6 +48,32 @@ fn gpu_s(ms: u128) -> f64 {
     ms as f64 / 1000.0
 }
 
+/// What one job had of a run. GPU time is in GPU-milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct JobUse {
+    productive: u128,
+    allocated: u128,
+    pub(crate) succeeded: bool,
+    pub(crate) interruptions: u32,
+}
+
+impl JobUse {
+    fn of(p: &Page) -> JobUse {
+        JobUse {
+            productive: p.useful_gpu - p.lost_gpu(p.saved),
+            allocated: p.allocated_gpu,
+            succeeded: p.succeeded,
+            interruptions: p.interruptions,
+        }
+    }
+
+    /// The goodput of these jobs, as `Outcome` has that of all.
+    pub(crate) fn goodput<'a>(jobs: impl Iterator<Item = &'a JobUse>) -> f64 {
+        let sum = jobs.fold((0_u128, 0_u128), |(p, a), j| (p + j.productive, a + j.allocated));
+        ratio(sum.0 as f64, sum.1 as f64)
+    }
+}
+
 struct Sums {
     productive: u128,
     lost: u128,
@@ -76,7 +103,7 @@ fn sums<'p>(pages: impl Iterator<Item = &'p Page>) -> Sums {
 /// Sizes of gangs that are distinguished, in GPUs.
 const SIZES: [u64; 10] = [1, 2, 8, 16, 64, 128, 512, 1024, 4096, 1 << 40];
 
-fn by_size(pages: &BTreeMap<muster_model::ids::JobId, Page>) -> Vec<SizeClass> {
+fn by_size(pages: &BTreeMap<JobId, Page>) -> Vec<SizeClass> {
     let mut out = Vec::new();
     let mut from = 1;
     for to in SIZES {
@@ -122,6 +149,11 @@ fn thinned(sorted: &[f64]) -> Vec<f64> {
 }
 
 impl Simulation<'_> {
+    /// What each job had of it.
+    pub(crate) fn job_uses(&self) -> BTreeMap<JobId, JobUse> {
+        self.accounting.pages.iter().map(|(id, p)| (*id, JobUse::of(p))).collect()
+    }
+
     /// Everything there is to report.
     pub(crate) fn outcome(&mut self) -> (Outcome, History) {
         let s = self.s;

@@ -4,11 +4,14 @@ use crate::arrivals::{self, FleetSize, Source};
 use crate::error::SimError;
 use crate::faults::Faults;
 use crate::fleet::{self, Fleet};
+use crate::job_metrics::JobUse;
 use crate::outcome::{History, Outcome};
 use crate::scenario::Scenario;
 use crate::simulation::{Setting, Simulation};
 use crate::traces;
 use muster_model::event::Record;
+use muster_model::ids::JobId;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// How a scenario is lived.
@@ -16,6 +19,15 @@ use std::path::Path;
 pub struct Options {
     /// It ends when all jobs have, and not with its time.
     pub until_done: bool,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    pub(crate) outcome: Outcome,
+    pub(crate) history: History,
+    /// What each job had of it.
+    pub(crate) jobs: BTreeMap<JobId, JobUse>,
 }
 
 /// Lives a scenario. Files that it names are found from `dir`; each record of its log goes to
@@ -57,7 +69,8 @@ pub fn run_while(
         let read = traces::titan::lifetimes(file, text.as_bytes(), traces::OnBadRow::Stop)?;
         faults.replay(&traces::titan::failures(&read.items));
     }
-    lived(s, &fleet, sources, faults, options, goes_on, |_, line| sink(line))
+    let done = lived(s, &fleet, sources, faults, options, goes_on, |_, line| sink(line))?;
+    Ok((done.outcome, done.history))
 }
 
 /// Lives a scenario on machines and with work that were made elsewhere. `sink` gets each record
@@ -69,7 +82,7 @@ pub(crate) fn run_with(
     options: Options,
     goes_on: &dyn Fn() -> bool,
     sink: impl FnMut(&Record, &[u8]),
-) -> Result<(Outcome, History), SimError> {
+) -> Result<Completed, SimError> {
     lived(s, fleet, sources, Faults::new(s, fleet), options, goes_on, sink)
 }
 
@@ -81,7 +94,7 @@ fn lived(
     options: Options,
     goes_on: &dyn Fn() -> bool,
     mut sink: impl FnMut(&Record, &[u8]),
-) -> Result<(Outcome, History), SimError> {
+) -> Result<Completed, SimError> {
     let mut hash = blake3::Hasher::new();
     let mut line = Vec::new();
     let mut keep = |r: &Record| {
@@ -92,7 +105,7 @@ fn lived(
             hash.update(&line);
         }
     };
-    let (mut outcome, history) = {
+    let mut done = {
         let mut twin = Simulation::new(
             s,
             fleet,
@@ -105,8 +118,9 @@ fn lived(
         if !twin.live_while(goes_on) {
             return Err(SimError::Stopped);
         }
-        twin.outcome()
+        let (outcome, history) = twin.outcome();
+        Completed { outcome, history, jobs: twin.job_uses() }
     };
-    outcome.log_digest = hash.finalize().to_hex().to_string();
-    Ok((outcome, history))
+    done.outcome.log_digest = hash.finalize().to_hex().to_string();
+    Ok(done)
 }

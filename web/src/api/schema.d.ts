@@ -8624,6 +8624,10 @@ export interface components {
             limit_base: string;
             /** @description The metrics that were compared. */
             metrics: components["schemas"]["WhatIfMetric"][];
+            /** @description Jobs that are there now and can never run as it is, while they could with the change. */
+            never_base?: components["schemas"]["WhatIfNever"];
+            /** @description Jobs that are there now and could never run with the change, while they can as it is. */
+            never_changed?: components["schemas"]["WhatIfNever"];
             /** @description Whether new work came. */
             new_work: boolean;
             /** @description What must be known to read it. */
@@ -8652,6 +8656,11 @@ export interface components {
             starts_later: number;
             /**
              * Format: int64
+             * @description Jobs that wait now and could never start with the change.
+             */
+            starts_never?: number;
+            /**
+             * Format: int64
              * @description Jobs that wait now and would start at about the same time.
              */
             starts_same: number;
@@ -8678,6 +8687,13 @@ export interface components {
              */
             mean: number;
         };
+        /** @description A job that is there now. */
+        WhatIfJob: {
+            /** @description The job's id. */
+            job: string;
+            /** @description The job's name. */
+            name: string;
+        };
         /** @description One metric, as the site is and as it would be. */
         WhatIfMetric: {
             /** @description As the site is. */
@@ -8692,6 +8708,19 @@ export interface components {
             name: string;
             /** @description What it counts. */
             unit: components["schemas"]["WhatIfUnit"];
+        };
+        /**
+         * @description Jobs that are there now and that only one side can run. No number about jobs counts them, on
+         *     either side.
+         */
+        WhatIfNever: {
+            /**
+             * Format: int64
+             * @description How many there are.
+             */
+            count: number;
+            /** @description The first of them (at most 50). */
+            jobs: components["schemas"]["WhatIfJob"][];
         };
         /** @description A job that waits now, and when it would start. */
         WhatIfStart: {
@@ -8710,6 +8739,8 @@ export interface components {
             job: string;
             /** @description The job's name. */
             name: string;
+            /** @description With the change it could never start. */
+            never?: boolean;
         };
         /**
          * @description What a metric counts.

@@ -1,4 +1,3 @@
-import { seconds } from '../sim/outcome';
 import { JobLink } from '../ui/links';
 import { Ago, count, Fact, Panel, Word } from '../ui/parts';
 import { num, Table } from '../ui/table';
@@ -11,6 +10,7 @@ import {
   meanOf,
   runsOf,
   signed,
+  startDifference,
   titleOf,
   unlike,
   wordOf,
@@ -53,10 +53,10 @@ export function Comparison({ kept }: { kept: Kept[] }) {
           ))}
         </tr>
         <tr>
-          <td className="whole">Waiting jobs that start earlier, later</td>
+          <td className="whole">Waiting jobs that start earlier, later, never</td>
           {kept.map((k) => (
             <td key={k.id} className="num whole" data-l={`${nameOf(k)}:`}>
-              {k.answer.starts_earlier}, {k.answer.starts_later}
+              {k.answer.starts_earlier}, {k.answer.starts_later}, {k.answer.starts_never ?? 0}
             </td>
           ))}
         </tr>
@@ -151,16 +151,10 @@ function Starts({ of, name }: { of: Kept; name: string }) {
             <JobLink id={s.job} name={s.name} />
           </td>
           <td data-l="starts">{at(s.base_s)}</td>
-          <td data-l="changed">{at(s.changed_s)}</td>
-          <td className="num whole">{later(s.base_s, s.changed_s)}</td>
+          <td data-l="changed">{s.never ? <Word tone="bad">never</Word> : at(s.changed_s)}</td>
+          <td className="num whole">{startDifference(s)}</td>
         </tr>
       ))}
     </Table>
   );
-}
-
-function later(base: number | null | undefined, changed: number | null | undefined): string {
-  if (typeof base !== 'number') return 'earlier';
-  if (typeof changed !== 'number') return 'later';
-  return `${seconds(Math.abs(changed - base))} ${changed < base ? 'earlier' : 'later'}`;
 }

@@ -12,6 +12,7 @@ import {
   meanOf,
   pathsOf,
   signed,
+  startDifference,
   titleOf,
   unlike,
   whatIfBody,
@@ -101,6 +102,14 @@ test('numbers have their units', () => {
   expect(amount(0.33, 'count')).toBe('0.3');
   expect(amount(1234.5, 'count')).toBe('1,235');
   expect(signed(0, 'seconds')).toBe('0 s');
+});
+
+test('a job that could never start with the change is not called later', () => {
+  const of = (more: object) => startDifference({ job: '7', name: 'big', ...more });
+  expect(of({ base_s: 60, changed_s: null, never: true })).toBe('never');
+  expect(of({ base_s: 60, changed_s: null })).toBe('later');
+  expect(of({ base_s: null, changed_s: 60 })).toBe('earlier');
+  expect(of({ base_s: 7260, changed_s: 60 })).toBe('2.0 h earlier');
 });
 
 test('some answers stay to be compared, the newest last', () => {

@@ -171,6 +171,14 @@ export function difference(f: Figure): { text: string; good: boolean | null } {
   return { text: `${by}, ${good ? 'better' : 'worse'}`, good };
 }
 
+/** How the start of a waiting job changes. */
+export function startDifference({ base_s, changed_s, never }: Answer['starts'][number]): string {
+  if (never) return 'never';
+  if (typeof base_s !== 'number') return 'earlier';
+  if (typeof changed_s !== 'number') return 'later';
+  return `${seconds(Math.abs(changed_s - base_s))} ${changed_s < base_s ? 'earlier' : 'later'}`;
+}
+
 /** An answer that stays on the page, with what was sent and when: `at` is the moment of asking. */
 export interface Kept {
   id: number;

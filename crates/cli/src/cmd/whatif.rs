@@ -7,7 +7,7 @@ use muster_model::event::{Record, SCHEMA};
 use muster_model::names::ProjectName;
 use muster_model::units::{Span, Time};
 use muster_sim::report::Run;
-use muster_sim::site::{Ask, CHANGES, Change, Plan, SimulatedRun, Site};
+use muster_sim::site::{Ask, CHANGES, Change, Plan, SimulatedPair, Site};
 use muster_sim::{SimError, site};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -120,15 +120,17 @@ impl SimulatorArgs {
         };
         let lives = muster_simcli::pool::each(&work, threads, live)?;
         let mut lives = lives.into_iter();
-        let mut pairs: Vec<(SimulatedRun, SimulatedRun)> = Vec::new();
+        let mut pairs: Vec<SimulatedPair> = Vec::new();
         while let (Some(b), Some(c)) = (lives.next(), lives.next()) {
-            pairs.push((b, c));
+            pairs.push(SimulatedPair::of(b, c));
         }
         let mut answer = site::answer(&site, &base, &other, &changes, &pairs);
         if let Some(less) = less {
             answer.notes.insert(0, less);
         }
-        if let (Some(file), Some((b, c))) = (&self.report, pairs.first()) {
+        if let (Some(file), Some(SimulatedPair { base: b, changed: c })) =
+            (&self.report, pairs.first())
+        {
             let now = Run {
                 label: "as it is",
                 about: "The site from its log, simulated from now on.",
@@ -293,8 +295,13 @@ fn text(a: &WhatIfAnswer) -> String {
         plural(a.changed_size[1], "GPU"),
     ));
     if a.waiting > 0 {
+        let never = match a.starts_never {
+            0 => String::new(),
+            n => format!(", {n} never"),
+        };
         out.push_str(&format!(
-            "Of the jobs that wait, {} would start earlier, {} later, {} at about the same time.\n",
+            "Of the jobs that wait, {} would start earlier, {} later, {} at about the same \
+             time{never}.\n",
             a.starts_earlier, a.starts_later, a.starts_same
         ));
     }

@@ -130,10 +130,11 @@ pub fn simulate_log(
     let mut lives = JobTimes::default();
     let done = Options { until_done: true };
     let to_its_end = || true;
-    let (outcome, history) = run_with(&s, &fleet, sources, done, &to_its_end, |r, line| {
+    let run = run_with(&s, &fleet, sources, done, &to_its_end, |r, line| {
         lives.note(r);
         sink(line);
     })?;
+    let (outcome, history) = (run.outcome, run.history);
     let replay = LogReplay {
         jobs_refused: came - outcome.jobs.min(came),
         jobs_left_out: left_out as u64,

@@ -1,12 +1,15 @@
 //! The answer: what a change does to the metrics of a site, and how sure that is.
 
+use super::draw::SimulatedJob;
 use super::words::{self, amount};
-use super::{Change, Plan, SimulatedRun, Site, limit};
+use super::{Change, Plan, SimulatedPair, SimulatedRun, Site, limit};
 use muster_model::ids::JobId;
-use muster_model::whatif::{WhatIfAnswer, WhatIfEstimate, WhatIfMetric, WhatIfStart, WhatIfUnit};
+use muster_model::whatif::{
+    WhatIfAnswer, WhatIfEstimate, WhatIfJob, WhatIfMetric, WhatIfNever, WhatIfStart, WhatIfUnit,
+};
 use std::collections::BTreeSet;
 
-/// Jobs that are named with their starts.
+/// Jobs that are named, with their starts or because they could never run.
 const NAMED: usize = 50;
 /// Fewer pairs than this show nothing that is more than chance.
 pub(super) const CERTAIN_PAIRS: u64 = 4;
@@ -37,16 +40,19 @@ pub(crate) fn estimate(values: &[f64]) -> WhatIfEstimate {
 }
 
 /// One of a pair.
-type PairSelector = fn(&(SimulatedRun, SimulatedRun)) -> &SimulatedRun;
+type PairSelector = fn(&SimulatedPair) -> &SimulatedRun;
+
+/// Both sides, with their names in notes.
+const SIDES: [(&str, PairSelector); 2] = [("as it is", |p| &p.base), ("changed", |p| &p.changed)];
 
 fn metric(
     name: &str,
     unit: WhatIfUnit,
-    pairs: &[(SimulatedRun, SimulatedRun)],
+    pairs: &[SimulatedPair],
     of: impl Fn(&SimulatedRun) -> f64,
 ) -> WhatIfMetric {
-    let base: Vec<f64> = pairs.iter().map(|(b, _)| of(b)).collect();
-    let changed: Vec<f64> = pairs.iter().map(|(_, c)| of(c)).collect();
+    let base: Vec<f64> = pairs.iter().map(|p| of(&p.base)).collect();
+    let changed: Vec<f64> = pairs.iter().map(|p| of(&p.changed)).collect();
     let differ: Vec<f64> = base.iter().zip(&changed).map(|(b, c)| c - b).collect();
     let change = estimate(&differ);
     // Nothing here is below zero, and no share above one.
@@ -69,9 +75,9 @@ fn metric(
 
 /// Present jobs that are not over in every run take at least as long; how much longer, nobody
 /// knows, and nothing is certain about the difference.
-fn bounded(mut f: WhatIfMetric, pairs: &[(SimulatedRun, SimulatedRun)]) -> WhatIfMetric {
-    f.base.at_least = pairs.iter().any(|(b, _)| b.unfinished > 0);
-    f.changed.at_least = pairs.iter().any(|(_, c)| c.unfinished > 0);
+fn bounded(mut f: WhatIfMetric, pairs: &[SimulatedPair]) -> WhatIfMetric {
+    f.base.at_least = pairs.iter().any(|p| p.base.totals.unfinished > 0);
+    f.changed.at_least = pairs.iter().any(|p| p.changed.totals.unfinished > 0);
     if f.base.at_least {
         f.base.interval = None;
     }
@@ -86,33 +92,57 @@ fn bounded(mut f: WhatIfMetric, pairs: &[(SimulatedRun, SimulatedRun)]) -> WhatI
 }
 
 /// When a job starts, in the mean over all pairs; nothing where it does not start in each of them.
-fn start(pairs: &[(SimulatedRun, SimulatedRun)], job: JobId, which: PairSelector) -> Option<f64> {
+fn start(pairs: &[SimulatedPair], job: JobId, which: PairSelector) -> Option<f64> {
     let all: Option<Vec<f64>> = pairs.iter().map(|p| which(p).starts.get(&job).copied()).collect();
     all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
 }
 
-/// Of the jobs that wait now: how many start earlier, later and at about the same time, and those
-/// whose start changes most.
-fn starts(site: &Site, pairs: &[(SimulatedRun, SimulatedRun)]) -> ([u64; 3], Vec<WhatIfStart>) {
-    let both = pairs.iter().flat_map(|(b, c)| b.starts.keys().chain(c.starts.keys()));
-    let jobs: BTreeSet<JobId> = both.copied().collect();
-    let mut counts = [0; 3];
+/// Jobs that could never run on one side, in some pair.
+fn never(pairs: &[SimulatedPair], which: PairSelector) -> BTreeSet<SimulatedJob> {
+    pairs.iter().flat_map(|p| which(p).never.iter().copied()).collect()
+}
+
+/// Those of the jobs that are there now.
+fn named<'a>(site: &Site, jobs: impl Iterator<Item = &'a SimulatedJob>) -> WhatIfNever {
+    let mut out = WhatIfNever::default();
+    for job in jobs.filter_map(|j| site.state.jobs.get(&j.present()?)) {
+        out.count += 1;
+        if out.jobs.len() < NAMED {
+            out.jobs.push(WhatIfJob { job: job.display_id(), name: job.name.to_string() });
+        }
+    }
+    out
+}
+
+/// Of the jobs that wait now: how many start earlier, later, at about the same time and, as `never`
+/// has them, not at all; and those whose start changes most.
+fn starts(
+    site: &Site,
+    pairs: &[SimulatedPair],
+    never: &BTreeSet<SimulatedJob>,
+) -> ([u64; 4], Vec<WhatIfStart>) {
+    let never: BTreeSet<JobId> = never.iter().filter_map(|j| j.waiting()).collect();
+    let both = pairs.iter().flat_map(|p| p.base.starts.keys().chain(p.changed.starts.keys()));
+    let jobs: BTreeSet<JobId> = both.chain(&never).copied().collect();
+    let mut counts = [0; 4];
     let mut differ: Vec<(f64, WhatIfStart)> = Vec::new();
     for id in jobs {
-        let (base_s, changed_s) = (start(pairs, id, |p| &p.0), start(pairs, id, |p| &p.1));
+        let [base_s, changed_s] = SIDES.map(|(_, which)| start(pairs, id, which));
+        let never = never.contains(&id);
         let later = match (base_s, changed_s) {
             (Some(b), Some(c)) => c - b,
             (None, Some(_)) => f64::NEG_INFINITY,
             (Some(_), None) => f64::INFINITY,
+            (None, None) if never => f64::INFINITY,
             (None, None) => 0.0,
         };
         let Some(job) = site.state.jobs.get(&id).filter(|_| later.abs() >= SAME_S) else {
             counts[2] += 1;
             continue;
         };
-        counts[usize::from(later > 0.0)] += 1;
+        counts[if never { 3 } else { usize::from(later > 0.0) }] += 1;
         let (job, name) = (job.display_id(), job.name.to_string());
-        differ.push((later.abs(), WhatIfStart { job, name, base_s, changed_s }));
+        differ.push((later.abs(), WhatIfStart { job, name, base_s, changed_s, never }));
     }
     differ.sort_by(|a, b| b.0.total_cmp(&a.0));
     differ.truncate(NAMED);
@@ -126,30 +156,34 @@ pub fn answer(
     base: &Plan<'_>,
     changed: &Plan<'_>,
     changes: &[Change],
-    pairs: &[(SimulatedRun, SimulatedRun)],
+    pairs: &[SimulatedPair],
 ) -> WhatIfAnswer {
     let goes_on = base.goes_on();
     let (seconds, share, count) = (WhatIfUnit::Seconds, WhatIfUnit::Share, WhatIfUnit::Count);
     let metrics = vec![
-        metric("wait_mean_s", seconds, pairs, |l| l.waits.mean),
-        metric("wait_p95_s", seconds, pairs, |l| l.waits.p95),
-        bounded(metric("queue_makespan_s", seconds, pairs, |l| l.queue_s), pairs),
-        metric("goodput", share, pairs, |l| l.outcome.goodput),
+        metric("wait_mean_s", seconds, pairs, |l| l.totals.waits.mean),
+        metric("wait_p95_s", seconds, pairs, |l| l.totals.waits.p95),
+        bounded(metric("queue_makespan_s", seconds, pairs, |l| l.totals.queue_s), pairs),
+        metric("goodput", share, pairs, |l| l.totals.goodput),
         metric("gpu_allocation_ratio", share, pairs, |l| l.outcome.gpu_allocation_ratio),
-        metric("jobs_completed", count, pairs, |l| l.outcome.jobs_completed as f64),
-        metric("interruptions", count, pairs, |l| l.outcome.interruptions as f64),
+        metric("jobs_completed", count, pairs, |l| l.totals.jobs_completed as f64),
+        metric("interruptions", count, pairs, |l| l.totals.interruptions as f64),
     ];
     let mut notes = base.notes.clone();
     notes.extend(changed.notes.iter().filter(|n| !base.notes.contains(n)).cloned());
     let most = |of: fn(&SimulatedRun) -> u64, which: PairSelector| {
         pairs.iter().map(|p| of(which(p))).max().unwrap_or(0)
     };
-    let sides: [(&str, PairSelector); 2] = [("as it is", |p| &p.0), ("changed", |p| &p.1)];
-    for (side, which) in sides {
-        let (refused, unstarted) = (most(|l| l.refused, which), most(|l| l.unstarted, which));
-        let open = most(|l| l.unfinished, which);
+    for (side, which) in SIDES {
+        let refused = most(|l| l.never.len() as u64, which);
+        let unstarted = most(|l| l.totals.unstarted, which);
+        let open = most(|l| l.totals.unfinished, which);
         if refused > 0 {
-            notes.push(format!("{side}: up to {refused} jobs could never run and are left out"));
+            let jobs = if refused == 1 { "job" } else { "jobs" };
+            notes.push(format!(
+                "{side}: up to {refused} {jobs} could never run; no number counts them, on either \
+                 side, but that of the GPUs allocated"
+            ));
         }
         if unstarted > 0 {
             notes.push(format!(
@@ -176,13 +210,15 @@ pub fn answer(
             .map(|p| which(p).limits)
             .fold(limit::SaturationCounts::default(), limit::SaturationCounts::and)
     };
-    let limits = sides.map(|(_, which)| seen(which));
+    let limits = SIDES.map(|(_, which)| seen(which));
     let (running, waiting) = site.counts();
     let size = |plan: &Plan<'_>| {
         let (nodes, gpus) = plan.size();
         [nodes as u64, gpus]
     };
-    let ([starts_earlier, starts_later, starts_same], starts) = starts(site, pairs);
+    let [never_base, never_changed] = SIDES.map(|(_, which)| never(pairs, which));
+    let (counts, starts) = starts(site, pairs, &never_changed);
+    let [starts_earlier, starts_later, starts_same, starts_never] = counts;
     let mut answer = WhatIfAnswer {
         summary: String::new(),
         changes: changes.iter().map(ToString::to_string).collect(),
@@ -199,7 +235,10 @@ pub fn answer(
         starts_earlier,
         starts_later,
         starts_same,
+        starts_never,
         starts,
+        never_changed: named(site, never_changed.difference(&never_base)),
+        never_base: named(site, never_base.difference(&never_changed)),
         limit_base: limits[0].words(other.as_deref(), base.fleet.spares()),
         limit: limits[1].words(other.as_deref(), changed.fleet.spares()),
         notes,

@@ -22,7 +22,7 @@ const UNKNOWN: Delay = Delay { median: Span::hours(2), p95: Some(Span::hours(8))
 const MOST_CONDITIONS: usize = 60;
 
 /// What a job of the twin stands for, shown by the first letter of its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SimulatedJobRole {
     Running,
     Waiting,
@@ -36,6 +36,30 @@ impl SimulatedJobRole {
             Some(b'w') => SimulatedJobRole::Waiting,
             _ => SimulatedJobRole::Coming,
         }
+    }
+}
+
+/// A job of the twin by its name, which is the same in every run of a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SimulatedJob {
+    pub(crate) role: SimulatedJobRole,
+    number: u64,
+}
+
+impl SimulatedJob {
+    pub(crate) fn of(name: &str) -> SimulatedJob {
+        let number = name.get(1..).and_then(|n| n.parse().ok()).unwrap_or(u64::MAX);
+        SimulatedJob { role: SimulatedJobRole::of(name), number }
+    }
+
+    /// The job of the site that it stands for, if it is there now.
+    pub(crate) fn present(self) -> Option<JobId> {
+        (self.role != SimulatedJobRole::Coming).then_some(JobId(self.number))
+    }
+
+    /// The same, if that one waits.
+    pub(crate) fn waiting(self) -> Option<JobId> {
+        (self.role == SimulatedJobRole::Waiting).then_some(JobId(self.number))
     }
 }
 

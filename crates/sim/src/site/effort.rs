@@ -1,7 +1,7 @@
 //! How much is simulated in the time that there is, and the whole question asked at once.
 
 use super::plan::Plan;
-use super::{Change, Site, answer};
+use super::{Change, SimulatedPair, Site, answer};
 use crate::SimError;
 use crate::outcome::History;
 use muster_model::units::Span;
@@ -125,7 +125,7 @@ impl Site {
                     r
                 })
             };
-            match run(&base).and_then(|b| Ok((b, run(&other)?))) {
+            match run(&base).and_then(|b| Ok(SimulatedPair::of(b, run(&other)?))) {
                 Ok(pair) => pairs.push(pair),
                 Err(SimError::Stopped) => break,
                 Err(e) => return Err(e),

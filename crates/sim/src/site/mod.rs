@@ -13,6 +13,7 @@ mod facts;
 mod limit;
 mod log;
 mod machines;
+mod pair;
 mod plan;
 mod replay;
 mod words;
@@ -24,7 +25,8 @@ pub use answer::{answer, cells, label};
 pub use change::{CHANGES, Change};
 pub use effort::{Ask, Effort};
 pub use log::records;
-pub use plan::{Plan, SimulatedRun};
+pub use pair::{JobTotals, SimulatedPair, SimulatedRun};
+pub use plan::Plan;
 pub use replay::replay;
 
 use crate::SimError;

@@ -1,21 +1,21 @@
 //! A site with its changes, ready to be lived on from now.
 
 use super::change::{Change, set_field};
-use super::draw::{Draw, SimulatedJobRole};
+use super::draw::{Draw, SimulatedJob};
 use super::facts::median;
 use super::machines::{self, Kinds};
+use super::pair::{JobResult, JobTotals, SimulatedRun};
 use super::{Site, limit};
 use crate::arrivals::{Arrival, Source};
 use crate::chance::Chance;
 use crate::fleet::Fleet;
-use crate::outcome::{History, Outcome, Spread};
-use crate::run::run_with;
+use crate::run::{Completed, run_with};
 use crate::scenario::{
     Cause, Delay, Failures, FleetSpec, Mode, Operations, Owner, Scenario, Scope, Spares, Stream,
     Workload,
 };
 use crate::simulation::{START, seconds};
-use crate::{Options, SimError, spread};
+use crate::{Options, SimError};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;
@@ -43,32 +43,8 @@ pub struct Plan<'a> {
     pub notes: Vec<String>,
 }
 
-/// What came of one life of a site.
-#[derive(Debug, Clone)]
-pub struct SimulatedRun {
-    /// What came of it: the metrics.
-    pub outcome: Outcome,
-    /// Its course over time.
-    pub history: History,
-    /// Waits from now on, in seconds, of what waits now and what came.
-    pub waits: Spread,
-    /// Until the last job that is there now was over, in seconds.
-    pub queue_s: f64,
-    /// Of the jobs that wait now, when those started that did, in seconds from now.
-    pub starts: BTreeMap<JobId, f64>,
-    /// Jobs that had not started when it ended; they count with the time that they had waited.
-    pub unstarted: u64,
-    /// Jobs that could never run there.
-    pub refused: u64,
-    /// Jobs that were there at the beginning and not over at the end.
-    pub unfinished: u64,
-    pub(crate) limits: limit::SaturationCounts,
-}
-
 struct Track {
-    stands: SimulatedJobRole,
-    /// The job of the site that waits now, for which this one stands.
-    waits: Option<JobId>,
+    job: SimulatedJob,
     at: Time,
     start: Option<Time>,
     end: Option<Time>,
@@ -306,47 +282,55 @@ impl Plan<'_> {
         let draw = Draw::new(self.site, &self.kinds, self.checkpoint);
         let present = draw.present(seed);
         let coming = draw.coming(seed, s.length);
-        let given = (present.len() + coming.len()) as u64;
+        let name = |a: &Arrival| a.spec.name.as_ref().map(|n| SimulatedJob::of(n.as_str()));
+        let mut never: BTreeSet<SimulatedJob> =
+            present.iter().chain(&coming).filter_map(name).collect();
         let sources = [present, coming].map(given_source).into();
         let options = Options { until_done: !self.goes_on() };
         let mut tracks: BTreeMap<JobId, Track> = BTreeMap::new();
-        let (outcome, history) =
+        let run =
             run_with(&s, &self.fleet, sources, options, goes_on, |r, _| follow(&mut tracks, r))?;
-        let lived = history.samples.last().map_or(0.0, |s| s.at_s);
-        Ok(self.sum_up(&tracks, given, lived, outcome, history))
+        // What the engine took could run there.
+        for t in tracks.values() {
+            never.remove(&t.job);
+        }
+        Ok(self.sum_up(&tracks, never, run))
     }
 
     fn sum_up(
         &self,
         tracks: &BTreeMap<JobId, Track>,
-        given: u64,
-        lived: f64,
-        outcome: Outcome,
-        history: History,
+        never: BTreeSet<SimulatedJob>,
+        run: Completed,
     ) -> SimulatedRun {
+        let Completed { outcome, history, jobs: used } = run;
+        let lived = history.samples.last().map_or(0.0, |s| s.at_s);
         let last = tracks.values().filter_map(|t| t.end).max().unwrap_or(START);
         let end = if self.goes_on() {
             START + self.scenario.length
         } else {
             last.max(START + crate::chance::millis(lived * 1000.0))
         };
-        let waited = |t: &&Track| t.stands != SimulatedJobRole::Running;
-        let wait = |t: &Track| seconds(t.start.unwrap_or(end).since(t.at));
-        let mut waits: Vec<f64> = tracks.values().filter(waited).map(wait).collect();
-        let here = |t: &&Track| t.stands != SimulatedJobRole::Coming;
-        let over = tracks.values().filter(here).map(|t| t.end.unwrap_or(end)).max();
-        let count = |f: &dyn Fn(&Track) -> bool| tracks.values().filter(|t| f(t)).count() as u64;
-        let started = |t: &Track| Some((t.waits?, seconds(t.start?.since(START))));
-        let waits = spread(&mut waits);
+        let result = |(id, t): (&JobId, &Track)| {
+            let result = JobResult {
+                waited_s: seconds(t.start.unwrap_or(end).since(t.at)),
+                over_s: seconds(t.end.unwrap_or(end).since(START)),
+                started: t.start.is_some(),
+                over: t.end.is_some(),
+                used: used.get(id).copied(),
+            };
+            (t.job, result)
+        };
+        let jobs: BTreeMap<SimulatedJob, JobResult> = tracks.iter().map(result).collect();
+        let started = |t: &Track| Some((t.job.waiting()?, seconds(t.start?.since(START))));
+        let totals = JobTotals::of(&jobs);
         let spare_gpus = self.fleet.spare_gpus();
-        let limits = limit::SaturationCounts::of(&history, spare_gpus, &outcome, waits.mean);
+        let limits = limit::SaturationCounts::of(&history, spare_gpus, &outcome, totals.waits.mean);
         SimulatedRun {
-            waits,
-            queue_s: over.map_or(0.0, |t| seconds(t.since(START))),
+            totals,
             starts: tracks.values().filter_map(started).collect(),
-            unstarted: count(&|t| t.start.is_none() && t.end.is_none()),
-            refused: given - tracks.len() as u64,
-            unfinished: count(&|t| t.stands != SimulatedJobRole::Coming && t.end.is_none()),
+            never,
+            jobs,
             outcome,
             history,
             limits,
@@ -370,10 +354,8 @@ fn given_source(all: Vec<Arrival>) -> Source {
 fn follow(tracks: &mut BTreeMap<JobId, Track>, r: &Record) {
     match &r.event {
         Event::JobSubmitted { id, name, .. } => {
-            let name = name.as_str();
-            let stands = SimulatedJobRole::of(name);
-            let waits = name.strip_prefix('w').and_then(|n| n.parse().ok()).map(JobId);
-            tracks.insert(*id, Track { stands, waits, at: r.at, start: None, end: None });
+            let job = SimulatedJob::of(name.as_str());
+            tracks.insert(*id, Track { job, at: r.at, start: None, end: None });
         }
         Event::JobPlaced { key, .. } => {
             if let Some(t) = tracks.get_mut(&key.job) {

@@ -64,5 +64,7 @@ pub fn replay(
 ) -> Result<(Outcome, History), SimError> {
     let site = Site::from_records(records)?;
     let (s, fleet, sources) = replayed(&site, policy, seed)?;
-    run_with(&s, &fleet, sources, Options { until_done: true }, &|| true, |_, _| {})
+    let to_its_end = Options { until_done: true };
+    let run = run_with(&s, &fleet, sources, to_its_end, &|| true, |_, _| {})?;
+    Ok((run.outcome, run.history))
 }

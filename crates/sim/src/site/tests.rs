@@ -188,11 +188,16 @@ fn running_work_goes_on_where_it_is_and_waiting_work_keeps_its_order() {
     let left = |i: usize| here[i].spec.simulate.as_ref().unwrap().run;
     assert_eq!((left(0), left(2)), (Span::hours(2), Span::hours(3)));
     let life = plan.live(1).unwrap();
-    assert_eq!((life.refused, life.unstarted, life.unfinished), (0, 0, 0));
+    let totals = life.totals;
+    assert_eq!((life.never.len(), totals.unstarted, totals.unfinished), (0, 0, 0));
     // Pairs of three hours after the two that are left.
-    assert!((life.queue_s / 3600.0 - 14.0).abs() < 0.2, "{}", life.queue_s);
-    assert!((life.waits.mean / 3600.0 - 6.5).abs() < 0.2, "{:?}", life.waits);
-    assert_eq!(life.waits.count, 8);
+    assert!((totals.queue_s / 3600.0 - 14.0).abs() < 0.2, "{}", totals.queue_s);
+    assert!((totals.waits.mean / 3600.0 - 6.5).abs() < 0.2, "{:?}", totals.waits);
+    assert_eq!(totals.waits.count, 8);
+    // What is counted job by job adds up to what the run says of all.
+    let o = &life.outcome;
+    assert_eq!((totals.jobs_completed, totals.interruptions), (o.jobs_completed, o.interruptions));
+    assert!((totals.goodput - o.goodput).abs() < 1e-12, "{} {}", totals.goodput, o.goodput);
 }
 
 #[test]
@@ -203,7 +208,7 @@ fn more_nodes_shorten_waits_and_fewer_lengthen_them() {
     let answer = |text: &str| {
         let changes = change(text);
         let (base, other) = (site.plan(&[], None).unwrap(), site.plan(&changes, None).unwrap());
-        let live = |seed| (base.live(seed).unwrap(), other.live(seed).unwrap());
+        let live = |s| SimulatedPair::of(base.live(s).unwrap(), other.live(s).unwrap());
         let pairs: Vec<_> = (1..=4).map(live).collect();
         super::answer(&site, &base, &other, &changes, &pairs)
     };
@@ -230,6 +235,47 @@ fn more_nodes_shorten_waits_and_fewer_lengthen_them() {
     assert!(site.plan(&change("spares=2"), None).is_err());
 }
 
+#[test]
+fn a_job_that_one_side_can_never_run_is_named_first_and_counted_on_neither() {
+    let mut w = full();
+    let wide = w.submit("ann", simulated(2, Span::hours(3)));
+    let site = w.site();
+    let ask = Ask { changes: vec!["nodes=-1".parse().unwrap()], ..more_nodes(4) };
+    let a = site.ask(&ask, &|| Some(0.0)).unwrap();
+    let first = "With 1 fewer node, 1 job that is there now could never run: 11 (job). For all other \
+                 jobs it would raise the mean wait of the present queue from ";
+    assert!(a.summary.starts_with(first), "{}", a.summary);
+    let named: Vec<&str> = a.never_changed.jobs.iter().map(|j| j.job.as_str()).collect();
+    assert_eq!((named, a.never_changed.count, a.never_base.count), (vec!["11"], 1, 0));
+    assert_eq!((a.starts_never, a.starts_earlier), (1, 0), "{:?}", a.starts);
+    assert!(a.starts[0].job == wide.to_string() && a.starts[0].never, "{:?}", a.starts);
+    assert!(a.notes.iter().any(|n| n.starts_with("changed: up to 1 job could never run")));
+    // The same jobs on both sides: the wide one is in neither mean, and in neither count.
+    let (base, other) = (site.plan(&[], None).unwrap(), site.plan(&ask.changes, None).unwrap());
+    let (b, c) = (base.live(1).unwrap(), other.live(1).unwrap());
+    assert_eq!((b.totals.waits.count, c.totals.waits.count), (9, 8));
+    let pair = SimulatedPair::of(b, c);
+    assert_eq!((pair.base.totals.waits.count, pair.changed.totals.waits.count), (8, 8));
+    assert_eq!(pair.base.totals.jobs_completed, pair.changed.totals.jobs_completed);
+}
+
+#[test]
+fn a_job_that_can_run_only_with_the_change_is_named_first_too() {
+    let mut w = TestSite::new(3);
+    let first = w.submit("ann", simulated(1, Span::hours(3)));
+    w.report(first, &Observed::Running);
+    w.submit("ann", simulated(3, Span::hours(3)));
+    w.ok("system", Command::Cordon { node: node(2), reason: "works".into() });
+    let site = w.site();
+    let ask = Ask { changes: vec!["nodes=+1".parse().unwrap()], ..more_nodes(4) };
+    let a = site.ask(&ask, &|| Some(0.0)).unwrap();
+    let first = "With 1 more node, 1 job that is there now could run that never can as it is: 2 (job). \
+                 For all other jobs it would ";
+    assert!(a.summary.starts_with(first), "{}", a.summary);
+    assert_eq!((a.never_changed.count, a.never_base.count), (0, 1));
+    assert_eq!((a.starts_never, a.starts_earlier), (0, 1), "{:?}", a.starts);
+}
+
 /// More nodes, and time for everything.
 fn more_nodes(seeds: u64) -> Ask {
     Ask {
@@ -247,7 +293,7 @@ fn a_question_is_answered_as_by_its_parts() {
     let site = w.site();
     let ask = more_nodes(4);
     let (base, other) = (site.plan(&[], None).unwrap(), site.plan(&ask.changes, None).unwrap());
-    let live = |seed| (base.live(seed).unwrap(), other.live(seed).unwrap());
+    let live = |s| SimulatedPair::of(base.live(s).unwrap(), other.live(s).unwrap());
     let pairs: Vec<_> = (1..=4).map(live).collect();
     let parts = super::answer(&site, &base, &other, &ask.changes, &pairs);
     assert_eq!(site.ask(&ask, &|| Some(0.0)).unwrap(), parts);
@@ -356,7 +402,7 @@ fn other_changes_reach_the_twin() {
     assert_eq!(of("w11").spec.simulate.as_ref().unwrap().checkpoint, every);
     assert_eq!(of("w10").spec.simulate.as_ref().unwrap().checkpoint, None);
     assert_eq!(of("w12").spec.gang.sku.as_deref(), Some("h200-sxm"));
-    assert_eq!(plan.live(1).unwrap().refused, 0);
+    assert!(plan.live(1).unwrap().never.is_empty());
 }
 
 #[test]
@@ -370,7 +416,7 @@ fn jobs_keep_what_they_wait_for() {
     let last = here.last().unwrap();
     assert_eq!(last.spec.after, ["w10:ok"]);
     let life = site.plan(&[], None).unwrap().live(1).unwrap();
-    assert_eq!((life.refused, life.unfinished), (0, 0));
+    assert_eq!((life.never.len(), life.totals.unfinished), (0, 0));
 }
 
 #[test]
@@ -427,7 +473,7 @@ fn what_came_comes_again_at_the_same_rate() {
     assert!(coming.is_sorted_by_key(|a| a.at) && coming.iter().all(|a| a.at < Span::hours(48)));
     let plan = site.plan(&[], Some(Span::hours(12))).unwrap();
     let life = plan.live(1).unwrap();
-    assert!(plan.goes_on() && life.refused == 0 && life.outcome.jobs_completed > 40);
+    assert!(plan.goes_on() && life.never.is_empty() && life.outcome.jobs_completed > 40);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Figures as people say them.
 
-use muster_model::whatif::{WhatIfAnswer, WhatIfMetric, WhatIfUnit};
+use muster_model::whatif::{WhatIfAnswer, WhatIfMetric, WhatIfNever, WhatIfUnit};
 
 /// `20 min`, `3 h 10 min`, `2 d 4 h`: at most two units.
 pub(crate) fn length(s: f64) -> String {
@@ -92,16 +92,50 @@ fn over(a: &WhatIfAnswer) -> String {
     }
 }
 
+/// Jobs of which each is named; of more, the first.
+const NAMED: usize = 3;
+
+/// `12 (big), 13 (wide), 14 (x) and 5 more`.
+fn named(n: &WhatIfNever) -> String {
+    let jobs: Vec<String> =
+        n.jobs.iter().take(NAMED).map(|j| format!("{} ({})", j.job, j.name)).collect();
+    let jobs = jobs.join(", ");
+    match n.count.saturating_sub(NAMED as u64) {
+        0 => jobs,
+        more => format!("{jobs} and {more} more"),
+    }
+}
+
+/// Jobs that only one side can run. They come first: no number about jobs counts them.
+fn never(a: &WhatIfAnswer, subject: &str) -> String {
+    let of = |n: &WhatIfNever| match n.count {
+        1 => "1 job that is there now".to_owned(),
+        n => format!("{n} jobs that are there now"),
+    };
+    let mut text = String::new();
+    for (n, what) in [
+        (&a.never_changed, "could never run"),
+        (&a.never_base, "could run that never can as it is"),
+    ] {
+        if n.count > 0 {
+            text.push_str(&format!("With {subject}, {} {what}: {}. ", of(n), named(n)));
+        }
+    }
+    text
+}
+
 /// The answer in a few sentences.
 pub(crate) fn summary(a: &WhatIfAnswer) -> String {
     let subject = if a.changes.is_empty() { "no change".into() } else { a.changes.join(" and ") };
+    let mut text = never(a, &subject);
+    let whose = if text.is_empty() { subject } else { "For all other jobs it".into() };
     let said = |name: &str, what: &str| a.metric(name).map(|f| verb(f, what)).unwrap_or_default();
     let waits = if a.new_work { "the mean wait" } else { "the mean wait of the present queue" };
-    let mut text = format!(
-        "{subject} would {}, and {}.",
+    text.push_str(&format!(
+        "{whose} would {}, and {}.",
         said("wait_mean_s", waits),
         said("wait_p95_s", "the 95th percentile of waits"),
-    );
+    ));
     let held = if a.new_work {
         "the share of GPUs allocated to jobs"
     } else {
@@ -126,7 +160,7 @@ pub(crate) fn summary(a: &WhatIfAnswer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_model::whatif::WhatIfEstimate;
+    use muster_model::whatif::{WhatIfEstimate, WhatIfJob};
 
     #[test]
     fn a_change_that_may_be_chance_is_reported_from_what_to_what() {
@@ -158,6 +192,19 @@ mod tests {
             verb(&f, "the mean wait"),
             "leave the mean wait at about 11 min (95%: 9 min to 13 min)"
         );
+    }
+
+    #[test]
+    fn of_many_jobs_the_first_are_named() {
+        let of = |count: u64| WhatIfNever {
+            count,
+            jobs: (1..=count)
+                .map(|n| WhatIfJob { job: n.to_string(), name: format!("j{n}") })
+                .collect(),
+        };
+        assert_eq!(named(&of(1)), "1 (j1)");
+        assert_eq!(named(&of(3)), "1 (j1), 2 (j2), 3 (j3)");
+        assert_eq!(named(&of(9)), "1 (j1), 2 (j2), 3 (j3) and 6 more");
     }
 
     #[test]
