@@ -89,6 +89,9 @@ fn may_share(job: &Job) -> bool {
 /// What moves a reserved start that waits for the end of others.
 const UNLESS_OVERRULED: &str = "unless jobs of a higher priority class come";
 
+/// Said of a job ahead that nobody needs to wait for.
+const NEVER_GIVEN: &str = ", but its quota never gives it that many GPUs";
+
 /// Jobs ahead that are named one by one.
 const AHEAD_SHOWN: usize = 5;
 
@@ -298,7 +301,11 @@ impl State {
                 } else {
                     "submitted earlier"
                 };
-                JobAhead { job: o, why: why.into() }
+                // How far the quotas of other projects go is not shown.
+                let own = other.filter(|j| j.project == job.project);
+                let never = own.is_some_and(|j| self.index.cluster.is_beyond_quota(&work(j)));
+                let but = if never { NEVER_GIVEN } else { "" };
+                JobAhead { job: o, why: format!("{why}{but}") }
             })
             .collect();
         if out.starts_now && out.ahead_count > 0 {

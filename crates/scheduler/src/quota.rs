@@ -9,6 +9,7 @@ use muster_model::names::{Label, ProjectName};
 use muster_model::quota::{QueueOrder, Quota, QuotaLimit, Quotas};
 use muster_model::spec::Tier;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 /// A kind of GPU and tier that some limit speaks of.
@@ -66,6 +67,32 @@ pub struct QuotaShortage {
     pub left: u64,
     /// May always have, in thousandths.
     pub nominal: u64,
+}
+
+/// A limit whose `borrow` changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdleBorrow {
+    /// The name of the quota.
+    pub quota: Label,
+    /// The SKU and tier of the limit.
+    pub kind: Kind,
+    /// GPUs that it says may be borrowed.
+    pub borrow: u32,
+    /// It is a root; else no other quota of its tree can lend it any.
+    pub root: bool,
+}
+
+impl fmt::Display for IdleBorrow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let IdleBorrow { quota, kind, borrow, root } = self;
+        let sku = kind.sku.as_ref().map(|s| format!(" of SKU {s}")).unwrap_or_default();
+        write!(f, "quota {quota}: `borrow: {borrow}`{sku} has no effect: ")?;
+        f.write_str(if *root {
+            "a root of the tree borrows from nobody; give it a `parent` with others below it that lend"
+        } else {
+            "no other quota of its tree has any that it could borrow"
+        })
+    }
 }
 
 /// What a quota uses of a kind, and others of its tree beside it; in thousandths.
@@ -192,6 +219,30 @@ impl Ledger {
         let named: BTreeMap<Label, usize> =
             nodes.iter().enumerate().map(|(i, n)| (n.name.clone(), i)).collect();
         Ledger { kinds, nodes, named: Arc::new(named), leaf }
+    }
+
+    /// Limits whose `borrow` changes nothing: with nothing used, its projects may have what is owned and
+    /// no more. They are allowed, because what others lend may change; whoever wrote one meant something.
+    #[must_use]
+    pub fn idle_borrows(q: &Quotas) -> Vec<IdleBorrow> {
+        let ledger = Ledger::new(q);
+        let limits = q.tree.iter().flat_map(|n| n.gpus.iter().map(move |l| (n, l)));
+        let idle = |(n, l): (&Quota, &QuotaLimit)| {
+            let borrow = l.borrow.filter(|b| *b > 0)?;
+            let kind = Kind { sku: l.sku.clone(), tier: l.tier };
+            let i = *ledger.named.get(&n.name)?;
+            let k = ledger.kinds.binary_search(&kind).ok()?;
+            let node = &ledger.nodes[i];
+            let root = node.parent.is_none();
+            let quota = n.name.clone();
+            (ledger.most(i, k) <= node.subtree[k]).then_some(IdleBorrow {
+                quota,
+                kind,
+                borrow,
+                root,
+            })
+        };
+        limits.filter_map(idle).collect()
     }
 
     /// Limits nobody?
@@ -555,6 +606,34 @@ mod tests {
         let alone = ledger(r#"{"tree":[{"name":"a","projects":["pa"],"gpus":[{"nominal":8}]}]}"#);
         assert!(alone.tree_usage(&p("pa"), &kind).borrowed_all, "nobody lends to a root");
         assert_eq!(seen(&row(&alone, "a")), (8000, 0, 0, 8000, false));
+    }
+
+    #[test]
+    fn borrowing_that_has_no_effect_is_named() {
+        let idle = |json: &str| {
+            let q: Quotas = serde_json::from_str(json).unwrap();
+            Ledger::idle_borrows(&q).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let alone =
+            r#"{"tree":[{"name":"nlp","projects":["nlp"],"gpus":[{"nominal":8,"borrow":8}]}]}"#;
+        let root = "a root of the tree borrows from nobody; give it a `parent` with others below it \
+                    that lend";
+        assert_eq!(idle(alone), [format!("quota nlp: `borrow: 8` has no effect: {root}")]);
+        assert_eq!(idle(TWO), Vec::<String>::new());
+        let stingy = TWO.replace(r#""lend":6"#, r#""lend":0"#);
+        let none = "no other quota of its tree has any that it could borrow";
+        assert_eq!(idle(&stingy), [format!("quota a: `borrow: 4` has no effect: {none}")]);
+        // Of another kind the others have some, which is of no use to it.
+        let kinds =
+            TWO.replace(r#""nominal":8,"borrow":4"#, r#""sku":"h100","nominal":8,"borrow":4"#);
+        assert_eq!(
+            idle(&kinds),
+            [format!("quota a: `borrow: 4` of SKU h100 has no effect: {none}")]
+        );
+        // Any number is as good as none said, and 0 is what it says.
+        for borrow in ["", r#","borrow":0"#] {
+            assert_eq!(idle(&alone.replace(r#","borrow":8"#, borrow)), Vec::<String>::new());
+        }
     }
 
     /// The thread that decides for all makes it, and a report asks for each node with the state locked:

@@ -94,7 +94,7 @@ impl<'a> UserRights<'a> {
         );
         let warning = self.c.is_beyond_quota(w);
         if warning {
-            words += ", and never will: it may not borrow that many";
+            words += &self.never_words(w, sku, milli);
         } else {
             let used = self.c.ledger.tree_usage(&w.project, &short.kind);
             words += &format!(": {} owned, {} used", gpus(short.nominal), gpus(used.own));
@@ -124,6 +124,25 @@ impl<'a> UserRights<'a> {
             }
         }
         Some(Denied { name: "quota", words, left: short.left, warning })
+    }
+}
+
+impl UserRights<'_> {
+    /// That a quota never leaves a job that many GPUs. It waits all the same: an operator may set other
+    /// quotas at any time.
+    fn never_words(&self, w: &Work, sku: &str, milli: u64) -> String {
+        let mut words = ", and never will as the quotas are set".to_owned();
+        let ledger = &self.c.ledger;
+        if let Err(short) = ledger.check_unused(&w.project, sku, w.tier, milli) {
+            let kind = &short.kind;
+            let usage = ledger.usage(&short.quota, kind.sku.as_deref(), kind.tier);
+            words += &format!(": {} owned, ", gpus(short.nominal));
+            words += &match usage {
+                Some(u) if !u.may_borrow => "and a root of the tree borrows from nobody".to_owned(),
+                _ => format!("at most {} with what it may borrow", gpus(short.left)),
+            };
+        }
+        words
     }
 }
 

@@ -197,6 +197,9 @@ function Limits({
           </button>
         </div>
       ))}
+      {root && limits.some((l) => Number(l.borrow) > 0) && (
+        <p className="state">A root of the tree borrows from nobody: what it may borrow has no effect.</p>
+      )}
       <FieldProblem text={problem} />
       <button type="button" onClick={() => change([...limits, limitForm({ nominal: 0 })])}>
         Add a limit

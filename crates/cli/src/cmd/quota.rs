@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 use muster_api::{AccountRow, LimitRow, QuotaRow, Quotas};
+use muster_scheduler::quota::Ledger;
+use muster_terminal::clean::line;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::output::table::{Table, cell, number};
@@ -57,13 +59,19 @@ impl QuotaCmd {
             }
             Some(Verb::Check { file }) => {
                 let tree = read(&file)?;
+                let warnings = warn(&tree);
                 ctx.show(&tree, |t| {
                     let quotas = output::plural(t.tree.len(), "quota");
-                    format!("{}: {quotas}, no problem found\n", file.display())
+                    let found = match warnings {
+                        0 => "no problem found".into(),
+                        n => output::plural(n, "warning"),
+                    };
+                    format!("{}: {quotas}, {found}\n", file.display())
                 })?;
             }
             Some(Verb::Apply { file, dry_run }) => {
                 let tree = Arc::new(read(&file)?);
+                warn(&tree);
                 let client = ctx.client()?;
                 let seen = Some(client.quotas().await?.version);
                 let (after, how) = if dry_run {
@@ -83,6 +91,15 @@ impl QuotaCmd {
         }
         Ok(0)
     }
+}
+
+/// Says which limits are without effect, and how many there are. They are set all the same.
+fn warn(tree: &muster_model::quota::Quotas) -> usize {
+    let idle = Ledger::idle_borrows(tree);
+    for i in &idle {
+        output::note(&format!("warning: {}", line(&i.to_string())));
+    }
+    idle.len()
 }
 
 fn read(file: &Path) -> Result<muster_model::quota::Quotas, Fail> {

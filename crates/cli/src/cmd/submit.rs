@@ -25,7 +25,7 @@ pub(crate) struct Submit {
     /// The spec or script; `-` reads it from stdin
     #[arg(value_name = "FILE", required_unless_present = "command", conflicts_with = "command")]
     pub(crate) file: Option<String>,
-    /// Only show what would happen
+    /// Only show what would happen; ends with 5 if it would be refused, else with 0
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Wait until it has ended, and return its exit code

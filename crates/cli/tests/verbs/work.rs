@@ -166,6 +166,16 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_reported() {
     let file = write(&c, "quotas.yaml", tree);
     says(&c.muster(&["quota", "check", &file]), &["1 quota, no problem found"]);
     assert!(c.muster(&["quota"]).stderr.contains("no quotas are set"));
+    let lonely = tree.replace("nominal: 4", "nominal: 4, borrow: 4");
+    let lonely = write(&c, "lonely.yaml", &lonely);
+    let nobody =
+        "warning: quota team: `borrow: 4` has no effect: a root of the tree borrows from nobody";
+    let checked = c.muster(&["quota", "check", &lonely]);
+    says(&checked, &["1 quota, 1 warning"]);
+    assert!(checked.stderr.contains(nobody), "{checked:?}");
+    let would = c.muster(&["quota", "apply", &lonely, "--dry-run"]);
+    says(&would, &["the site would have 1 quota"]);
+    assert!(would.stderr.contains(nobody), "{would:?}");
     says(&c.muster(&["quota", "apply", &file, "--dry-run"]), &["the site would have 1 quota"]);
     assert!(c.muster(&["quota"]).stderr.contains("no quotas are set"), "nothing was set");
     let out = c.muster(&["quota", "apply", &file]);
@@ -185,6 +195,10 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_reported() {
     assert_eq!(binds.map(|c| &c["name"]), Some(&"quota".into()), "{why:#}");
     let never = ["whatif", "submit", "--project", "team", "--gpus", "8", "--", "true"];
     says(&c.muster(&never), &["quota team leaves 0 of the 8 GPUs it asks for, and never will"]);
+    // It would wait, as submitting it does.
+    let dry = c.muster(&["submit", "--dry-run", "--project", "team", "--gpus", "8", "--", "true"]);
+    dry.code(0);
+    says(&dry, &["would wait", "and never will as the quotas are set"]);
     let beyond = c.muster(&["submit", "--project", "team", "--gpus", "8", "--hold", "--", "true"]);
     beyond.code(0);
     let note = "note: quota team leaves 0 of the 8 GPUs it asks for, and never will";

@@ -624,6 +624,37 @@ async fn a_job_that_its_quota_never_allows_is_submitted_with_a_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_quota_never_allows_waits_and_every_answer_says_so_in_the_same_words() {
+    let s = site().await;
+    // It says that it may borrow, and there is nobody to borrow from.
+    let limit = json!({"nominal": 4, "borrow": 4});
+    let quota = json!({"name": "a", "projects": ["alpha"], "gpus": [limit]});
+    let got = put(&s, &s.admin, "/v1/quotas", &json!({"quotas": {"tree": [quota]}})).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let spec = |gpus: u32| json!({"gang": {"gpus": gpus}, "run": {"command": ["true"]}});
+    let would = s.post(&s.user, "/v1/jobs?dry_run=true", &spec(8)).await.json();
+    assert_eq!((&would["state"], &would["possible"]), (&json!("would wait"), &json!(true)));
+    let waits = s.post(&s.user, "/v1/jobs", &spec(8)).await;
+    assert_eq!((waits.status.as_u16(), &waits.json()["has_warnings"]), (201, &json!(true)));
+    let why = one_reason(&s, &waits.json(), &spec(8)).await;
+    assert_eq!(
+        why,
+        "quota a leaves 4 of the 8 GPUs it asks for, and never will as the quotas are set: 4 owned, \
+         and a root of the tree borrows from nobody"
+    );
+    // It delays nobody, and whoever waits after it reads that.
+    let fits = s.post(&s.user, "/v1/jobs", &spec(4)).await.json();
+    when(&s, fits["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
+    let last = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
+    let path = format!("/v1/jobs/{}/explain", last["id"].as_str().unwrap());
+    let why = s.get(&s.user, &path).await.json();
+    assert_eq!(
+        why["ahead"][0]["why"], "submitted earlier, but its quota never gives it that many GPUs",
+        "{why}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_submission_is_answered_with_whether_there_is_a_warning_to_ask_for() {
     let s = site().await;
     let run = json!({"command": ["train"]});
