@@ -14,7 +14,7 @@ use muster_model::spec::{JobSpec, Tier};
 use muster_model::units::{Span, Time};
 use muster_scheduler::forecast::{PlannedPreemption, planned_preemption};
 use muster_scheduler::{
-    Constraint, Estimate, Explanation, FAR, JobAhead, Reasons, Work, explain, impossible,
+    Constraint, Estimate, Explanation, FAR, JobAhead, Reasons, WAITS, Work, explain, impossible,
     window_words,
 };
 use std::collections::BTreeSet;
@@ -311,7 +311,7 @@ impl State {
         if out.starts_now && out.ahead_count > 0 {
             out.starts_now = false;
             out.summary = format!(
-                "there is free capacity, but {} ahead of it in the queue",
+                "{WAITS}: there is some, but {} ahead of it in the queue",
                 match out.ahead_count {
                     1 => "1 job is".into(),
                     n => format!("{n} jobs are"),

@@ -18,6 +18,7 @@ use muster_model::job::{Job as ModelJob, JobState, START_DUE, past_reason};
 use muster_model::spec::JobSpec;
 use muster_model::tenant::Role;
 use muster_model::{Answer, Command, JobId, RefusalCode, Seq, Time};
+use muster_scheduler::WAITS;
 use muster_server::agents::RankStep;
 use muster_server::brain::{Attach, Brain, BrainError, Committed};
 use serde::Deserialize;
@@ -61,10 +62,10 @@ fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job
             (None, None, None, _) if job.reserved_start.is_some() => START_DUE.to_owned(),
             (None, None, None, Some(why)) if job.attempts > 0 => {
                 let why = past_reason(why);
-                format!("waits for free capacity; its last attempt ended: {why}")
+                format!("{WAITS}; its last attempt ended: {why}")
             }
             (None, None, None, _) => {
-                format!("waits for free capacity; `muster explain {}` says more", job.display_id())
+                format!("{WAITS}; `muster explain {}` says more", job.display_id())
             }
         });
     }

@@ -97,6 +97,10 @@ pub struct Explanation {
     pub would_go: Option<String>,
 }
 
+/// How every reason begins that is about what is free. Lists say only this: what is missing costs more
+/// to find out.
+pub const WAITS: &str = "waits for free capacity";
+
 /// So many nodes, and the verb that goes with them.
 fn satisfying(n: u32) -> (String, &'static str) {
     (plural(n.into(), "node"), if n == 1 { "satisfies" } else { "satisfy" })
@@ -542,14 +546,14 @@ impl<'a> ExplanationBuilder<'a> {
                 let (detail, but) = self.reserved_words(left.0, open.0);
                 self.push("reservation", detail, open);
                 if self.short(Level::Cluster, closed) {
-                    let words = format!("waits for free capacity: {}; {but}", self.wanted);
+                    let words = format!("{WAITS}: {}; {but}", self.wanted);
                     return self.bind(words);
                 }
             }
             self.push("reserved", "not reserved for jobs with a reserved start".into(), after);
             if self.short(Level::Cluster, kept) {
                 let words = format!(
-                    "there is free capacity now, but not for as long as it may run: {} reserved for jobs with a reserved start",
+                    "{WAITS}: there is some now, but not for as long as it may run: {} reserved for jobs with a reserved start",
                     plural((open.0 - after.0).into(), "node")
                 );
                 return self.bind(words);
@@ -563,7 +567,7 @@ impl<'a> ExplanationBuilder<'a> {
             };
             self.push("topology", what.clone(), (best, free_gpus));
             let words = format!(
-                "no {level} has free capacity for {}{}; the best one has {}",
+                "{WAITS}: no {level} has enough for {}{}; the best one has {}",
                 self.wanted,
                 if self.w.demand.segment.is_some() { format!(" {what}") } else { String::new() },
                 plural(best.into(), "node")
@@ -576,13 +580,13 @@ impl<'a> ExplanationBuilder<'a> {
             let left = self.count(powered, Entry::free_gpus);
             self.push("power", "within the budgets of feeds and racks".into(), left);
             return self.bind(format!(
-                "waits for power: {} would pass the budget of a feed or rack",
+                "{WAITS} within the power budgets: {} would pass that of a feed or rack",
                 self.wanted
             ));
         }
         self.push("groups", "every group at once on nodes of its own".into(), after);
         self.bind(format!(
-            "the groups do not fit at the same time, each on nodes of its own: {}",
+            "{WAITS}: the groups do not fit at the same time, each on nodes of its own: {}",
             self.wanted
         ))
     }
@@ -590,7 +594,7 @@ impl<'a> ExplanationBuilder<'a> {
     fn describe_no_capacity(&self, fitting: u32, free_gpus: u64) -> String {
         let d = &self.w.demand;
         let on = self.c.fleet.entries().filter(|e| e.open() && e.free_gpus() > 0).count();
-        let mut text = format!("waits for free capacity: {}", self.wanted);
+        let mut text = format!("{WAITS}: {}", self.wanted);
         if d.gpus() > 0 && free_gpus >= d.gpus() {
             let enough = match fitting {
                 0 => "no node has".into(),

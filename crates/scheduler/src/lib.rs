@@ -46,7 +46,9 @@ pub mod work;
 
 pub use cluster::{Cluster, Running, UserUsage};
 pub use defrag::{Moves, moves};
-pub use explain::{Constraint, Estimate, Explanation, JobAhead, explain, impossible, window_words};
+pub use explain::{
+    Constraint, Estimate, Explanation, JobAhead, WAITS, explain, impossible, window_words,
+};
 pub use fleet::Fleet;
 pub use node::{Block, NodeFacts};
 pub use place::{NoCapacity, Placed, find_capacity};

@@ -624,6 +624,36 @@ async fn a_job_that_its_quota_never_allows_is_submitted_with_a_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_gives_the_reason_that_an_explanation_begins_with() {
+    let s = site().await;
+    let policy = json!({"policy": {"backfill": {"reserved_starts": 1}}});
+    let got = put(&s, &s.admin, "/v1/policy", &policy).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let ask = async |gpus: u32, limit: &str| {
+        let run = json!({"command": ["true"]});
+        let spec = json!({"gang": {"gpus": gpus}, "run": run, "time_limit": limit});
+        let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+        job["id"].as_str().unwrap().to_owned()
+    };
+    let runs = ask(4, "1h").await;
+    when(&s, &runs, |j| j["state"] == "starting").await;
+    let head = ask(8, "1h").await;
+    when(&s, &head, |j| !j["reserved_start"].is_null()).await;
+    // Half of the node is free, and reserved for the one before it from the end of the first on.
+    let last = ask(4, "2h").await;
+    let why = s.get(&s.user, &format!("/v1/jobs/{last}/explain")).await.json()["summary"].clone();
+    assert_eq!(
+        why,
+        "waits for free capacity: there is some now, but not for as long as it may run: 1 node \
+         reserved for jobs with a reserved start"
+    );
+    let list = s.get(&s.user, "/v1/jobs").await.json();
+    let row = list["items"].as_array().unwrap().iter().find(|j| j["id"] == last.as_str()).unwrap();
+    let short = format!("waits for free capacity; `muster explain {last}` says more");
+    assert_eq!(row["waiting"], short, "{row}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_quota_never_allows_waits_and_every_answer_says_so_in_the_same_words() {
     let s = site().await;
     // It says that it may borrow, and there is nobody to borrow from.
