@@ -93,7 +93,7 @@ async fn quotas_view(app: &App, caller: &Caller) -> Reply<(muster_model::Seq, Qu
 fn view_quotas(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
     let now = app.brain().now();
     let (seq, tree, mut report) =
-        app.brain().read_copy(|s| (s.seq, Arc::clone(&s.quotas), s.quota_report(now)));
+        app.brain().read_polled(|s| (s.seq, Arc::clone(&s.quotas), s.quota_report(now)));
     let quotas = match &caller.actor.project {
         None => tree,
         Some(own) => {

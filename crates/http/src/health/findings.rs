@@ -178,7 +178,7 @@ fn all_modes(app: &App, caller: &Caller) -> (Seq, Vec<FailureMode>) {
             last_seen: None,
         })
         .collect();
-    let seq = app.brain().read_copy(|s| {
+    let seq = app.brain().read_polled(|s| {
         for f in s.health.findings.values().filter(|f| sees(s, caller, f)) {
             let Some(m) = items.iter_mut().find(|m| m.code == f.seen.kind) else { continue };
             m.count += 1;

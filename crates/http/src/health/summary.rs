@@ -37,7 +37,7 @@ const OF_SERVICE: &str =
 pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {
     let now = app.brain().now();
     let (brain, reader) = (app.brain().clone(), caller.clone());
-    let look = move || brain.read_copy(|s| (s.seq, view(s, &reader, now)));
+    let look = move || brain.read_polled(|s| (s.seq, view(s, &reader, now)));
     let (seq, mut shown) = app.aside(&caller.token, look).await?;
     refuses_changes(&app, &mut shown);
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &shown))

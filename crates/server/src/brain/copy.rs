@@ -13,16 +13,34 @@ const UNUSED_MS: i64 = 60_000;
 #[derive(Default)]
 pub(super) struct StateCopy {
     state: RwLock<Option<State>>,
-    /// When it was last asked for, in milliseconds since the machine started.
+    /// When it was last asked for, in milliseconds since the machine started; 0 where there is none to
+    /// give up.
     used_ms: AtomicI64,
+    /// When [`Brain::read_polled`] was last called, in the same way; 0 before the first time.
+    polled_ms: AtomicI64,
 }
 
 impl StateCopy {
+    /// Whether there is one, or somebody makes it now.
+    pub(super) fn is_there(&self) -> bool {
+        !self.state.try_read().is_ok_and(|state| state.is_none())
+    }
+
+    /// Whether who polls now did so lately, too: then a copy would be used again before it is given up.
+    fn is_polled_often(&self) -> bool {
+        let now = clock::boot_ms();
+        let before = self.polled_ms.swap(now, Ordering::AcqRel);
+        before != 0 && now - before <= UNUSED_MS
+    }
+
     /// Gives up a copy that nobody uses.
     pub(super) fn tidy(&self) {
-        let unused = clock::boot_ms() - self.used_ms.load(Ordering::Acquire) > UNUSED_MS;
+        let used = self.used_ms.load(Ordering::Acquire);
+        let unused = used != 0 && clock::boot_ms() - used > UNUSED_MS;
         if unused && let Ok(mut state) = self.state.try_write() {
             *state = None;
+            // Unless somebody asks for it just now: then it is made anew.
+            let _ = self.used_ms.compare_exchange(used, 0, Ordering::AcqRel, Ordering::Acquire);
         }
     }
 }
@@ -46,6 +64,15 @@ impl Brain {
                 *state = Some(self.caught_up(old));
             }
         }
+    }
+
+    /// Looks at the durable state for what programs ask for again and again, and what takes less than to
+    /// make a copy of the state. Where a copy is there, or is going to be used again, it looks at that as
+    /// [`Brain::read_copy`] does. Who asks now and then makes none: making it would hold up the writer for
+    /// longer than the look.
+    pub fn read_polled<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+        let often = self.shared.copy.is_polled_often();
+        if often || self.shared.copy.is_there() { self.read_copy(f) } else { self.read(f) }
     }
 
     /// An older copy with all that came since. Where memory does not reach back so far, a new one:

@@ -478,6 +478,21 @@ async fn whoever_looks_for_long_holds_up_neither_the_writer_nor_readers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_polls_now_and_then_makes_no_copy_of_the_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let brain = site(dir.path(), 1).await;
+    let poll = || brain.read_polled(|s| s.jobs.len());
+    assert_eq!(poll(), 0);
+    assert!(!brain.shared.copy.is_there(), "a copy for one look");
+    // A second look within the minute is one of many.
+    assert_eq!(poll(), 0);
+    assert!(brain.shared.copy.is_there());
+    let job = submit(&brain).await;
+    assert!(brain.read_polled(|s| s.jobs.contains_key(&job)), "the copy follows the log");
+    stop(&brain).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_lease_is_renewed_while_the_disk_of_the_archive_hangs() {
     use rustix::fs::{CWD, Mode, OFlags};
     let dir = tempfile::tempdir().unwrap();
