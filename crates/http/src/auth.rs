@@ -6,8 +6,9 @@ use super::error::{Failure, Reply};
 use super::extract::{
     MUSTER_MIN_SEQ, TokenId, address, idempotency_key, if_match, number, text_header,
 };
+use super::guard::may_write;
 use super::limits::TokenPlace;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use muster_link::token::{self, ApiToken};
@@ -316,8 +317,11 @@ impl FromRequestParts<App> for Writer {
     type Rejection = Failure;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
         let caller = Caller::from_request_parts(parts, app).await?;
-        // Before the body is read: nobody sends one, or waits, for a store that is away.
-        if let Some(why) = app.brain().cannot_write(app.config().store_patience) {
+        // Before the body is read: nobody sends one, or waits, for a store that is away. What only asks
+        // needs none.
+        let route = parts.extensions.get::<MatchedPath>().map_or("none", MatchedPath::as_str);
+        let writes = may_write(&parts.method, route, parts.uri.query());
+        if writes && let Some(why) = app.brain().cannot_write(app.config().store_patience) {
             return Err(Failure::cannot_write(&why).hint("nothing was done; try again"));
         }
         let key = idempotency_key(&parts.headers)?.map(str::to_owned);

@@ -79,7 +79,7 @@ async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Res
     };
     let place = TokenPlace::default();
     request.extensions_mut().insert(place.clone());
-    let writes = !request.method().is_safe();
+    let writes = may_write(request.method(), route, request.uri().query());
     let work = AssertUnwindSafe(next.run(request)).catch_unwind();
     let done = wait_for(app, writes, work).await;
     drop(permit);
@@ -102,7 +102,7 @@ async fn handle(app: &App, route: &str, mut request: Request, next: Next) -> Res
         }
         Waited::StoreAway(why) => Failure::cannot_write(&why).hint(MAY_HAPPEN).into_response(),
         Waited::TooLong => Failure::unavailable("this took too long and was stopped")
-            .hint(MAY_HAPPEN)
+            .hint(if writes { MAY_HAPPEN } else { NOTHING_CHANGED })
             .into_response(),
     }
 }
@@ -114,6 +114,25 @@ fn is_whole(response: &Response) -> bool {
 }
 
 const MAY_HAPPEN: &str = "a write may still happen: repeat it with the same Idempotency-Key";
+const NOTHING_CHANGED: &str = "it changes nothing: ask again, or ask for less";
+
+/// Requests with a body that only ask.
+const ASK: [&str; 4] = [
+    "/v1/whatif",
+    "/v1/scenarios/{name}/run",
+    "/v1/remediations/dry-run",
+    "/v1/runbooks/{name}/dry-run",
+];
+/// Requests that only ask with `dry_run=true`.
+const ASK_DRY: [&str; 5] =
+    ["/v1/jobs", "/v1/policy", "/v1/quotas", "/v1/routing", "/v1/reservations/{name}"];
+
+/// Whether a request may change anything. One that cannot is answered while nothing can be written, as
+/// reads are, and its end says nothing of writes.
+pub(crate) fn may_write(method: &Method, route: &str, query: Option<&str>) -> bool {
+    let dry = || query.is_some_and(|q| q.split('&').any(|p| p == "dry_run=true"));
+    !(method.is_safe() || ASK.contains(&route) || ASK_DRY.contains(&route) && dry())
+}
 
 /// How often whoever waits for a write looks whether the store is still there.
 const LOOK: Duration = Duration::from_millis(250);
@@ -162,4 +181,28 @@ pub(crate) async fn no_such_method(request: Request) -> Failure {
         format!("{} is not possible here", super::extract::shown(request.method().as_str())),
     )
     .hint("the Allow header says what is")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_asks_is_no_write() {
+        let post = |route, query| may_write(&Method::POST, route, query);
+        assert!(!may_write(&Method::GET, "/v1/jobs", None));
+        for route in ASK {
+            assert!(!post(route, None), "{route}");
+        }
+        assert!(post("/v1/jobs", None) && post("/v1/jobs", Some("dry_run=false")));
+        assert!(!post("/v1/jobs", Some("dry_run=true")));
+        assert!(!may_write(
+            &Method::PUT,
+            "/v1/reservations/{name}",
+            Some("create=true&dry_run=true")
+        ));
+        // Who does not know dry runs is not made to have one.
+        assert!(post("/v1/nodes/{name}/drain", Some("dry_run=true")));
+        assert!(post("/v1/runbooks/{name}/run", None) && post("none", None));
+    }
 }

@@ -126,7 +126,7 @@ pub struct HttpConfig {
     /// Longest time until the head of an answer.
     pub request_timeout: Duration,
     /// How long a simulation may take (a what-if, a scenario). Its caller has the answer by then: less than
-    /// [`HttpConfig::request_timeout`], whose answer speaks of writes.
+    /// [`HttpConfig::request_timeout`], whose answer does not say what to do.
     pub simulation_limit: Duration,
     /// How long a read waits for the part of the log that it demands.
     pub min_seq_wait: Duration,

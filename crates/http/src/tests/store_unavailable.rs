@@ -92,6 +92,16 @@ async fn a_full_disk_is_reported_before_anybody_writes() {
     }
     let refused = s.post(&s.admin, "/v1/projects", &json!({"name": "gamma"})).await;
     assert_eq!(refused.status, 503, "every write is refused");
+    // What only asks is answered, as reads are.
+    let what_if = json!({"changes": ["nodes=+1"], "seeds": 1, "budget": "1s"});
+    for (token, path, body) in [
+        (&s.user, "/v1/jobs?dry_run=true", held("b")),
+        (&s.operator, "/v1/remediations/dry-run", json!({"days": 1})),
+        (&s.operator, "/v1/whatif", what_if),
+    ] {
+        let got = s.post(token, path, &body).await;
+        assert_eq!(got.status, 200, "{path}: {:?}", got.body);
+    }
     std::fs::remove_file(probe).unwrap();
     ready(&s, 200).await;
     assert_eq!(s.post(&s.user, "/v1/jobs", &held("c")).await.status, 201);
