@@ -5,8 +5,8 @@ import { FormError, SelectField, TextField } from '../manage/field';
 import { useForm } from '../manage/form';
 import { scenarios } from '../queries';
 import { Loaded, Panel } from '../ui/parts';
-import { type Outcome, read } from './outcome';
-import { EMPTY_RUN, offeredLength, runName, scenarioBody } from './scenario';
+import type { Outcome } from './outcome';
+import { EMPTY_RUN, offeredLength, reportOf, scenarioBody } from './scenario';
 
 /** Has the server simulate a scenario of the library, and hands its report on. */
 export function RunScenario({ taken }: { taken: (name: string, outcome: Outcome) => void }) {
@@ -30,7 +30,8 @@ export function RunScenario({ taken }: { taken: (name: string, outcome: Outcome)
       try {
         const params = { path: { name: body.name } };
         const path = '/v1/scenarios/{name}/run';
-        return must(await api.POST(path, { params, body: body.asked, signal: run.signal }));
+        // What is wrong with its report is shown as a refusal is.
+        return reportOf(must(await api.POST(path, { params, body: body.asked, signal: run.signal })));
       } catch (e) {
         if (run.signal.aborted) return null;
         throw e;
@@ -39,7 +40,7 @@ export function RunScenario({ taken }: { taken: (name: string, outcome: Outcome)
     setRunning(false);
     if (run.signal.aborted) return setSaid('Cancelled');
     setSaid(answer ? 'Report added' : '');
-    if (answer) taken(runName(answer), read(JSON.stringify(answer.report)));
+    if (answer) taken(answer.name, answer.outcome);
   };
   return (
     <Panel

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { EMPTY_RUN, offeredLength, runName, scenarioBody } from './scenario';
+import { NotAReport } from './outcome';
+import { EMPTY_RUN, offeredLength, reportOf, runName, scenarioBody } from './scenario';
 
 const form = { ...EMPTY_RUN, name: 'quota-war' };
 
@@ -27,4 +28,12 @@ test('of a long scenario a week is offered', () => {
 
 test('runs of one scenario are distinguished by what was asked for', () => {
   expect(runName({ name: 'spares', seed: 2, length: '1w' })).toBe('spares, 7d, seed 2');
+});
+
+test('a report that cannot be read is an error of the run', () => {
+  const run = { name: 'spares', seed: 2, length: '1w' };
+  const read = reportOf({ ...run, report: { jobs_completed: 3, log_digest: 'a1' } as never });
+  expect([read.name, read.outcome.jobs_completed]).toEqual(['spares, 7d, seed 2', 3]);
+  for (const bad of [null, [], {}, { jobs_completed: 3 }])
+    expect(() => reportOf({ ...run, report: bad as never })).toThrow(NotAReport);
 });

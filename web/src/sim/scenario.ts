@@ -2,6 +2,7 @@
 import type { Schemas } from '../api/client';
 import type { Problem } from '../manage/reservation';
 import { spanMs, spanText } from '../manage/spans';
+import { type Outcome, read } from './outcome';
 
 type Scenario = Schemas['Scenario'];
 
@@ -47,4 +48,9 @@ export function scenarioBody(form: ScenarioForm): { body: ScenarioAsked } | { pr
 /** What a report of such a run is called next to others. */
 export function runName(run: Pick<Schemas['ScenarioRun'], 'name' | 'seed' | 'length'>): string {
   return `${run.name}, ${spanText(spanMs(run.length) ?? 0)}, seed ${run.seed}`;
+}
+
+/** The report of a run with its name. It throws where the report cannot be read. */
+export function reportOf(run: Schemas['ScenarioRun']): { name: string; outcome: Outcome } {
+  return { name: runName(run), outcome: read(JSON.stringify(run.report)) };
 }
