@@ -15,7 +15,7 @@ pub struct ServerInfo {
     pub site: String,
     /// Fencing token of the leader.
     pub epoch: u64,
-    /// Whether this server decides.
+    /// Whether this server decides, and no other can: false while its lease may have ended.
     pub leader: bool,
     /// The name it leads under.
     pub server: String,

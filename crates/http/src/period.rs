@@ -50,42 +50,48 @@ pub(crate) async fn report(
     let usage = metering.fleet(|_| (from, end), Step::Day, None).await;
     let before = q.period.back(now, back + 1);
     let before = metering.fleet(|_| before, Step::Day, None).await;
-    let fleet = fleet_report_body(&usage, FleetStep::Day, None, true);
-    let before = fleet_report_body(&before, FleetStep::Day, None, true);
     let to = end.min(now);
     let agents: BTreeMap<NodeName, String> =
         app.agents().sessions().into_iter().map(|s| (s.node, s.version)).collect();
-    let (seq, report) = app.brain().read(|s| {
-        let tail = s.slo_tail(now);
-        let ledgers = [&s.slo.book.ledger, &tail];
-        let objectives = s.slo.in_force().iter().map(|o| met(o, &ledgers, (from, to), now));
-        let (findings, nodes) = findings(s, from, to);
-        let report = PeriodReport {
-            kind: Kind::PeriodReport,
-            name: q.period.name(from),
-            period: q.period,
-            from: from.into(),
-            to: to.into(),
-            over: end <= now,
-            since: fleet.since,
-            telemetry_since: fleet.telemetry_since,
-            complete: fleet.complete,
-            fleet: fleet.total,
-            before: Some(before.total).filter(|b| b.inventory_gpu_seconds.is_some_and(|v| v > 0.0)),
-            projects: fleet.projects,
-            objectives: objectives.collect(),
-            incidents: incidents(s, from, to),
-            cut: s.health.has_forgotten_since(from),
-            findings,
-            nodes,
-            alerts: alerts(s, from, to),
-            remediations: remediations(s, from, to),
-            versions: versions(s, &agents),
-            inventory: fleet.inventory,
-            forecast: fleet.forecast,
-        };
-        (s.seq, report)
-    });
+    let brain = app.brain().clone();
+    // Every finding, alert and node of that time is looked at: done aside.
+    let look = move || {
+        let fleet = fleet_report_body(&usage, FleetStep::Day, None, true);
+        let before = fleet_report_body(&before, FleetStep::Day, None, true);
+        brain.read_polled(|s| {
+            let tail = s.slo_tail(now);
+            let ledgers = [&s.slo.book.ledger, &tail];
+            let objectives = s.slo.in_force().iter().map(|o| met(o, &ledgers, (from, to), now));
+            let (findings, nodes) = findings(s, from, to);
+            let report = PeriodReport {
+                kind: Kind::PeriodReport,
+                name: q.period.name(from),
+                period: q.period,
+                from: from.into(),
+                to: to.into(),
+                over: end <= now,
+                since: fleet.since,
+                telemetry_since: fleet.telemetry_since,
+                complete: fleet.complete,
+                fleet: fleet.total,
+                before: Some(before.total)
+                    .filter(|b| b.inventory_gpu_seconds.is_some_and(|v| v > 0.0)),
+                projects: fleet.projects,
+                objectives: objectives.collect(),
+                incidents: incidents(s, from, to),
+                cut: s.health.has_forgotten_since(from),
+                findings,
+                nodes,
+                alerts: alerts(s, from, to),
+                remediations: remediations(s, from, to),
+                versions: versions(s, &agents),
+                inventory: fleet.inventory,
+                forecast: fleet.forecast,
+            };
+            (s.seq, report)
+        })
+    };
+    let (seq, report) = app.aside(&caller.token, look).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &report))
 }
 

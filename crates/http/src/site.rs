@@ -62,7 +62,7 @@ pub(crate) async fn server(State(app): State<App>, Reader(caller): Reader) -> Re
             version: env!("CARGO_PKG_VERSION").into(),
             site: s.site.clone().unwrap_or_default().to_string(),
             epoch: app.brain().epoch().0,
-            leader: app.brain().is_leading(),
+            leader: app.brain().is_certain_leader(),
             server: config.server.clone(),
             at: app.brain().now().into(),
             started_at: config.started_at.into(),
@@ -217,8 +217,9 @@ pub(crate) fn write_metrics(app: &App, projects: bool, out: &mut Registry) {
     }
     let help = "How much later than it was due the runtime ran a task.";
     out.histogram("muster_runtime_delay_seconds", help).times(&[], &app.0.delay.read());
-    let leads = u8::from(app.brain().is_leading());
-    out.gauge("muster_leader", "Whether this server decides.").set(leads);
+    let leads = u8::from(app.brain().is_certain_leader());
+    let help = "Whether this server decides, and no other can: 0 while its lease may have ended.";
+    out.gauge("muster_leader", help).set(leads);
     let help = "Agents connected to this server.";
     out.gauge("muster_agents_connected", help).set(app.agents().count());
     let stuck = app.brain().stuck().map_or(0, |(since, _)| app.brain().now().since(since).0);

@@ -7435,7 +7435,7 @@ export interface components {
             jobs_active: number;
             /** @description Always `Server`. */
             kind: components["schemas"]["Kind"];
-            /** @description Whether this server decides. */
+            /** @description Whether this server decides, and no other can: false while its lease may have ended. */
             leader: boolean;
             /**
              * Format: int64

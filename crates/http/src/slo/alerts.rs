@@ -111,16 +111,21 @@ pub(crate) async fn list(
             return Err(Failure::bad(text).field("urgency").hint("write page or ticket"));
         }
     };
-    let (seq, items, cursor) = app.brain().read(|s| {
-        let fits = |a: &&m::Alert| {
-            sees(&caller, a)
-                && q.open.is_none_or(|o| o == a.is_open())
-                && urgency.is_none_or(|u| u == a.urgency)
-        };
-        let all = s.slo.alerts.values().filter(fits);
-        let (page, cursor) = page(all, limit, below.as_ref());
-        (s.seq, views(s, &caller, &page), cursor)
-    });
+    // The jobs that each cause affects are counted: done aside.
+    let (brain, asking) = (app.brain().clone(), caller.clone());
+    let look = move || {
+        brain.read_polled(|s| {
+            let fits = |a: &&m::Alert| {
+                sees(&asking, a)
+                    && q.open.is_none_or(|o| o == a.is_open())
+                    && urgency.is_none_or(|u| u == a.urgency)
+            };
+            let all = s.slo.alerts.values().filter(fits);
+            let (page, cursor) = page(all, limit, below.as_ref());
+            (s.seq, views(s, &asking, &page), cursor)
+        })
+    };
+    let (seq, items, cursor) = app.aside(&caller.token, look).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &AlertList { items, cursor }))
 }
 
@@ -129,12 +134,15 @@ fn missing(id: &str) -> Failure {
         .hint("`muster alerts` lists them; what was over long ago is only in the log")
 }
 
-fn find(app: &App, caller: &Caller, id: &str) -> Reply<(muster_model::Seq, Alert)> {
-    let found = app.brain().read(|s| {
-        let a = s.slo.alerts.get(id).filter(|a| sees(caller, a))?;
-        Some((s.seq, views(s, caller, &[a]).pop()?))
-    });
-    found.ok_or_else(|| missing(id))
+async fn find(app: &App, caller: &Caller, id: &str) -> Reply<(muster_model::Seq, Alert)> {
+    let (brain, asking, asked) = (app.brain().clone(), caller.clone(), id.to_owned());
+    let look = move || {
+        brain.read_polled(|s| {
+            let a = s.slo.alerts.get(&asked).filter(|a| sees(&asking, a))?;
+            Some((s.seq, views(s, &asking, &[a]).pop()?))
+        })
+    };
+    app.aside(&caller.token, look).await?.ok_or_else(|| missing(id))
 }
 
 /// Get an alert.
@@ -146,7 +154,7 @@ pub(crate) async fn get(
     Reader(caller): Reader,
     Segment(id): Segment,
 ) -> Reply {
-    let (seq, a) = find(&app, &caller, &id)?;
+    let (seq, a) = find(&app, &caller, &id).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &a))
 }
 
@@ -163,7 +171,7 @@ pub(crate) async fn acknowledge(
 ) -> Reply {
     let command = Command::AcknowledgeAlert { id: id.clone(), note: value.note };
     let done = writer.call(&app, &raw, command).await?;
-    let (_, a) = find(&app, &writer.caller, &id)?;
+    let (_, a) = find(&app, &writer.caller, &id).await?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, None, &a))
 }
 
@@ -181,7 +189,7 @@ pub(crate) async fn escalate(
     let reason = crate::health::reason(value.reason, false)?;
     let command = Command::EscalateAlert { id: id.clone(), reason };
     let done = writer.call(&app, &raw, command).await?;
-    let (_, a) = find(&app, &writer.caller, &id)?;
+    let (_, a) = find(&app, &writer.caller, &id).await?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, None, &a))
 }
 

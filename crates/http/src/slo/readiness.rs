@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{Kind, Readiness, ReadinessCheck};
 use muster_engine::State as Engine;
-use muster_model::FailureMode;
 use muster_model::alert::{MatcherInput, Topic, Urgency};
 use muster_model::entity::Entity;
 use muster_model::job::JobState;
@@ -15,6 +14,7 @@ use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::qualification::Outcome;
 use muster_model::tenant::Role;
 use muster_model::units::Span;
+use muster_model::{FailureMode, Seq};
 use muster_slo::readiness::{Site, checks, is_ready};
 
 /// A node reports metrics while its newest are younger than this.
@@ -85,8 +85,15 @@ fn facts(s: &Engine) -> Site {
     responses((status = 200, description = "The checklists.", body = Readiness))))]
 pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply {
     caller.over_site(Role::Viewer)?;
+    // Every node and every job is looked at: done aside.
+    let asked = app.clone();
+    let (seq, body) = app.aside(&caller.token, move || view(&asked)).await?;
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
+}
+
+fn view(app: &App) -> (Seq, Readiness) {
     let now = app.brain().now();
-    let (seq, mut site, names) = app.brain().read(|s| {
+    let (seq, mut site, names) = app.brain().read_polled(|s| {
         let names: Vec<_> = s
             .nodes
             .values()
@@ -121,5 +128,5 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
             })
             .collect(),
     };
-    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
+    (seq, body)
 }

@@ -99,12 +99,14 @@ pub(crate) async fn set_objective(
             .field("name")
             .hint("send it to the path of that name"));
     }
-    let _turn = app.turn().lock().await;
+    let turn = app.turn().lock().await;
     same_objectives(&app, &writer, &raw, Some(&name))?;
     let command = Command::SetObjective { objective: Arc::new(value) };
     let done = writer.put(&app, &raw, command).await?;
     app.objective_statuses().forget();
-    let slo = find(&app, &writer.caller, name.as_str(), None)?;
+    // Who writes next need not wait for its status.
+    drop(turn);
+    let slo = find(&app, &writer.caller, name.as_str(), None).await?;
     Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(slo.version), &slo))
 }
 
@@ -212,16 +214,22 @@ fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
     }
 }
 
-/// Every objective that a caller may see, and its status.
-pub(crate) fn all(app: &App, caller: &Caller) -> (Seq, Vec<Slo>) {
+/// Every objective that a caller may see, and its status. Looks at every open job: done aside.
+fn all(app: &App, caller: &Caller) -> (Seq, Vec<Slo>) {
     let standings = app.objective_statuses().get(app.brain());
-    app.brain().read(|s| {
+    app.brain().read_polled(|s| {
         let mine = standings.iter().filter(|x| sees(caller, &x.objective));
         (s.seq, mine.map(|x| view(app, caller, s, x)).collect())
     })
 }
 
-fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo> {
+/// One objective and its status, with its counts hour by hour.
+async fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo> {
+    let (asked, asking, name) = (app.clone(), caller.clone(), name.to_owned());
+    app.aside(&caller.token, move || one(&asked, &asking, &name, hours)).await?
+}
+
+fn one(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo> {
     let now = app.brain().now();
     let (standings, tail) = app.objective_statuses().read_with_ledger(app.brain());
     let one = standings
@@ -243,7 +251,7 @@ fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo
         rate: h.rate.map(Ratio::to_f64),
         budget_left: left.map(|p| f64::from(p.0) / 1e6),
     };
-    Ok(app.brain().read(|s| {
+    Ok(app.brain().read_polled(|s| {
         let ledgers = [&s.slo.book.ledger, &*tail];
         let chart = Meter::new(o, Counts(&ledgers)).chart(last, now);
         let left = one.status.left_after(&chart);
@@ -257,7 +265,8 @@ fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/slos", tag = "slo",
     responses((status = 200, description = "The objectives.", body = SloList))))]
 pub(crate) async fn list(State(app): State<App>, Reader(caller): Reader) -> Reply {
-    let (seq, items) = all(&app, &caller);
+    let (asked, asking) = (app.clone(), caller.clone());
+    let (seq, items) = app.aside(&caller.token, move || all(&asked, &asking)).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, None, &SloList { items, cursor: None }))
 }
 
@@ -275,7 +284,7 @@ pub(crate) async fn get(
     if q.hours.is_some_and(|h| h == 0 || h > CHART_MAX) {
         return Err(Failure::bad(format!("hours must be between 1 and {CHART_MAX}")).field("hours"));
     }
-    let slo = find(&app, &caller, name.as_str(), q.hours)?;
+    let slo = find(&app, &caller, name.as_str(), q.hours).await?;
     let seq = app.brain().durable();
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(slo.version), &slo))
 }

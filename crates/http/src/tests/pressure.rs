@@ -1,6 +1,6 @@
 //! Callers who take more than their share: the others, and the probes, must not notice.
 
-use super::{PATIENCE, Site, held, id_of, patient, request, site, site_with};
+use super::{PATIENCE, Site, all_turns, held, id_of, patient, request, site, site_with};
 use crate::{HttpConfig, Rate};
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
@@ -228,4 +228,27 @@ async fn one_page_of_metrics_serves_many() {
     let first = s.get(&s.operator, "/metrics").await;
     s.held_job(&s.user).await;
     assert_ne!(first.body, s.get(&s.operator, "/metrics").await.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_objectives_and_reports_of_a_period_are_made_aside() {
+    let s = site().await;
+    for path in [
+        "/v1/alerts",
+        "/v1/alerts/none",
+        "/v1/slos",
+        "/v1/slos/none",
+        "/v1/reports/period",
+        "/v1/readiness",
+    ] {
+        let turns = all_turns(&s, &s.operator);
+        let mut waits = std::pin::pin!(s.get(&s.operator, path));
+        let other = tokio::select! {
+            biased;
+            got = waits.as_mut() => panic!("{path} did not wait: {:?}", got.body),
+            got = s.get(&s.admin, path) => got,
+        };
+        drop(turns);
+        assert_eq!(waits.await.status, other.status, "{path}");
+    }
 }

@@ -138,6 +138,11 @@ async fn a_server_whose_lease_may_have_ended_is_not_ready() {
     let s = site_leased(patient(), None, Span(0)).await;
     assert!(s.brain.is_leading(), "it has not heard of another leader");
     not_ready(&s, "another server may lead").await;
+    let server = s.get(&s.admin, "/v1/server").await.json();
+    assert_eq!(server["leader"], false, "{server}");
+    let metrics = s.get(&s.admin, "/metrics").await;
+    let page = String::from_utf8_lossy(&metrics.body).into_owned();
+    assert!(page.lines().any(|l| l == "muster_leader 0"), "{page}");
     // The store itself refuses what is written under another's lease, so writes are not stopped here.
     s.held_job(&s.user).await;
 }

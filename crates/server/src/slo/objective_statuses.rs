@@ -26,7 +26,8 @@ struct CachedStatuses {
 pub struct ObjectiveStatuses(Arc<Mutex<Option<CachedStatuses>>>);
 
 impl ObjectiveStatuses {
-    /// The status of every objective, a moment ago at the latest.
+    /// The status of every objective, a moment ago at the latest. It may take a while: not on a thread
+    /// that answers requests.
     pub fn get(&self, brain: &Brain) -> Arc<Vec<ObjectiveStatus>> {
         self.read_with_ledger(brain).0
     }
@@ -40,7 +41,7 @@ impl ObjectiveStatuses {
         }
         let started = Instant::now();
         let now = brain.now();
-        let (all, tail) = brain.read(|s| {
+        let (all, tail) = brain.read_polled(|s| {
             let tail = s.slo_tail(now);
             (Arc::new(s.objective_statuses_with(&tail, now)), Arc::new(tail))
         });
