@@ -16,21 +16,32 @@ pub(super) struct StateCopy {
     /// When it was last asked for, in milliseconds since the machine started; 0 where there is none to
     /// give up.
     used_ms: AtomicI64,
-    /// When [`Brain::read_polled`] was last called, in the same way; 0 before the first time.
-    polled_ms: AtomicI64,
+    polls: Polls,
+}
+
+/// Calls that come so close together are one visit: a page asks for several things at once.
+const VISIT_MS: i64 = 5_000;
+
+/// When the visit of those who poll began that is the newest, in milliseconds since the machine started; 0
+/// before the first.
+#[derive(Default)]
+struct Polls(AtomicI64);
+
+impl Polls {
+    /// Whether who polls now did so lately, too: then a copy would be used again before it is given up.
+    fn are_frequent(&self, now: i64) -> bool {
+        let ago = now - self.0.load(Ordering::Acquire);
+        if ago >= VISIT_MS {
+            self.0.store(now, Ordering::Release);
+        }
+        (VISIT_MS..=UNUSED_MS).contains(&ago) && now != ago
+    }
 }
 
 impl StateCopy {
     /// Whether there is one, or somebody makes it now.
     pub(super) fn is_there(&self) -> bool {
         !self.state.try_read().is_ok_and(|state| state.is_none())
-    }
-
-    /// Whether who polls now did so lately, too: then a copy would be used again before it is given up.
-    fn is_polled_often(&self) -> bool {
-        let now = clock::boot_ms();
-        let before = self.polled_ms.swap(now, Ordering::AcqRel);
-        before != 0 && now - before <= UNUSED_MS
     }
 
     /// Gives up a copy that nobody uses.
@@ -71,7 +82,7 @@ impl Brain {
     /// [`Brain::read_copy`] does. Who asks now and then makes none: making it would hold up the writer for
     /// longer than the look.
     pub fn read_polled<R>(&self, f: impl FnOnce(&State) -> R) -> R {
-        let often = self.shared.copy.is_polled_often();
+        let often = self.shared.copy.polls.are_frequent(clock::boot_ms());
         if often || self.shared.copy.is_there() { self.read_copy(f) } else { self.read(f) }
     }
 
@@ -89,5 +100,23 @@ impl Brain {
             }
         }
         self.read(State::clone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_are_frequent_when_visits_are_less_than_a_minute_apart() {
+        let polls = Polls::default();
+        // Soon after the start of the machine, too: nobody polled before.
+        assert!(!polls.are_frequent(30_000), "the first");
+        assert!(!polls.are_frequent(30_000 + VISIT_MS - 1), "the same visit");
+        assert!(polls.are_frequent(60_000));
+        assert!(!polls.are_frequent(60_001), "the same visit, whose copy is there");
+        assert!(polls.are_frequent(120_000));
+        assert!(!polls.are_frequent(120_001 + UNUSED_MS), "a copy would be given up by now");
+        assert!(polls.are_frequent(190_000));
     }
 }
