@@ -6,7 +6,7 @@ import { stateWord } from '../jobs/offers';
 import { whereOrWhy } from '../pages/jobs';
 import { Ago, Since, State, tidy, Word } from '../ui/parts';
 import { BASIS_TEXT, startLead } from '../words';
-import { workExplain, workReport } from './queries';
+import { lostReport, workExplain } from './queries';
 import { ending, expectedStart, lostWords, ranSince, restartWords } from './words';
 
 type Job = Schemas['Job'];
@@ -22,10 +22,10 @@ function Title({ job: j }: { job: Job }) {
   );
 }
 
-/** What the end of its last attempt cost. It is known once that attempt has ended. */
+/** What the end of its last attempt cost: nothing where its ranks never ran. It is known once that attempt has ended. */
 function useLost(j: Job): string {
   const last = j.past.at(-1);
-  const query = useQuery({ ...workReport(j.id, last?.no ?? 0), enabled: last !== undefined });
+  const query = useQuery({ ...lostReport(j.id, last?.no ?? 0), enabled: Boolean(last?.started_at) });
   return lostWords(j, query.data);
 }
 

@@ -149,6 +149,14 @@ const lists = (user: string | null, running: object[], waiting: object[], over: 
   [['work', 'ended', user], { items: over, cursor: null }],
 ];
 
+test('what the end of the last attempt cost is read by the number of that attempt', () => {
+  const past = [{ no: 1, started_at: at, ended_at: at, reason: 'node n1 was lost' }];
+  const attempts = [{ no: 1, checkpoints: 0, lost_estimated: false, time_ms: { lost: 3_600_000 } }];
+  const known: Known = [[['lost', '7', 1], { attempts }]];
+  const text = show(WorkPage, tenant, [...lists('ann', [], [{ ...job, past }], []), ...known]);
+  expect(text).toContain('that attempt reported no checkpoint');
+});
+
 test('who has no jobs yet is taught the first command, with the project in it', () => {
   const text = show(WorkPage, tenant, lists('ann', [], [], []));
   expect(text).toContain('muster run --project nlp --gpus 1 --');

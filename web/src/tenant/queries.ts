@@ -1,6 +1,7 @@
 // What the page of one's own work reads. `work` is read again when the log says that a job changed.
 import { queryOptions } from '@tanstack/react-query';
 import { api, must } from '../api/client';
+import { inTurn } from './turn';
 
 /** Jobs of a list; the rest is on the page of all jobs. */
 export const LISTED = 50;
@@ -22,11 +23,15 @@ export const workJobs = (state: string, user: string | undefined) =>
     refetchInterval: state === 'queued' || state === 'held' ? EVERY : false,
   });
 
-/** Where the time of a job's attempts went. `last`: the attempt that ended last, of which that is known then. */
-export const workReport = (id: string, last: number) =>
+/**
+ * Where the time of a job's attempts went. `last`: the attempt that ended last, of which that is known then. It does not
+ * change with the job any more, so that it is read once, and what is read for several jobs is no burst of requests.
+ */
+export const lostReport = (id: string, last: number) =>
   queryOptions({
-    queryKey: ['work', 'report', id, last],
-    queryFn: async () => must(await api.GET('/v1/jobs/{id}/report', { params: { path: { id } } })),
+    queryKey: ['lost', id, last],
+    queryFn: () =>
+      inTurn(async () => must(await api.GET('/v1/jobs/{id}/report', { params: { path: { id } } }))),
     retry: false,
   });
 
