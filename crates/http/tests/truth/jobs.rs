@@ -211,9 +211,9 @@ pub(super) fn explanation(said: &MomentAnswers, wrong: &mut Contradictions) {
                 wrong.same(format!("job {name}: why it waits"), (LIST, same), (&explain, says));
             }
             // Where it is free capacity, a list says what the explanation begins with.
-            const CAPACITY: &str = "waits for free capacity";
-            if waiting.starts_with(CAPACITY) {
-                let begins = [CAPACITY, "there is free capacity: it starts in the next cycle"];
+            let capacity = "waits for free capacity";
+            if waiting.starts_with(capacity) {
+                let begins = [capacity, "there is free capacity: it starts in the next cycle"];
                 let same = begins.iter().any(|b| summary.starts_with(b));
                 wrong.holds(same, format!("job {name}: {waiting}"), &explain, explained);
             }
