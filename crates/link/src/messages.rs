@@ -437,7 +437,8 @@ pub struct LogChunk {
     pub rank: u32,
     /// Stdout or stderr.
     pub stream: Stream,
-    /// Offset of its first byte in the stream. A gap means that the node had to drop output.
+    /// Offset of its first byte in the stream. A gap means that the node had to drop output; a piece
+    /// without data says that there is one before it.
     pub offset: u64,
     /// How long ago the agent saw it, by a clock that nobody can set. None where nobody looked when it
     /// was written.
