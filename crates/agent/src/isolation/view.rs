@@ -11,6 +11,7 @@ use super::{
 };
 use crate::secrets;
 use muster_link::private::write as write_private;
+use muster_model::node_paths::check_source;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -187,10 +188,10 @@ fn make_lasting(dir: &Path, inside: &IsolationView) -> Result<(), Refusal> {
             "`{dir}` is in the agent's own directory: put checkpoints elsewhere"
         )));
     }
-    if within(Path::new("/run")) || within(Path::new("/dev")) {
+    if let Err(why) = check_source(&dir.to_string_lossy()) {
         let dir = dir.display();
         return Err(Refusal::Job(format!(
-            "`{dir}` is gone when the job ends: put checkpoints elsewhere"
+            "checkpoints cannot be written to `{dir}`: {why}; put them elsewhere"
         )));
     }
     checkpoint_dir::ready(dir).map_err(|e| checkpoint_dir::refusal(dir, Some(&inside.account), &e))
