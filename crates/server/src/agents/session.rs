@@ -11,6 +11,7 @@ use super::idle;
 use super::node_entry::{NodeEntry, SKEW_MS, Session, TestProgress};
 use super::orders::Orders;
 use super::steps;
+use super::unreadable;
 use crate::brain::{Attach, BrainError};
 use crate::health::HealthObservation;
 use crate::history::HistoryRow;
@@ -147,7 +148,13 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: SessionStart
     drop(leave);
     let cause = std::error::Error::source(&end).map(ToString::to_string);
     tracing::debug!(node = %session.node, end = %end, cause, "session ended");
-    if !matches!(end, End::Closed | End::Link(_)) {
+    let answer = match &end {
+        End::Link(e) => unreadable(e),
+        _ => None,
+    };
+    if answer.as_ref().is_some_and(|no| conn.w.queue(no).is_ok())
+        || !matches!(end, End::Closed | End::Link(_))
+    {
         // The other side may not listen any more; nothing is lost if it does not.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), conn.w.close()).await;
     }
