@@ -661,8 +661,8 @@ impl State {
         let node = Arc::make_mut(arc);
         f(node);
         node.version = seq;
-        let node = arc.clone();
-        self.index.node_changed(&node, self.health.waits_on(name));
+        let (node, avoided) = (arc.clone(), self.avoids(name));
+        self.index.node_changed(&node, avoided);
         Ok(())
     }
 

@@ -255,17 +255,11 @@ impl State {
         let live = book.remediations_of(&m.node).max_by_key(|m| (m.action, m.id)).map(|m| m.id);
         let noted = m.outcome == Some(RemediationOutcome::Noted);
         if noted || self.nodes.get(&m.node).is_none_or(|n| n.remediation == live) {
-            self.follow_remediations(&m.node);
+            // Whether new work avoids a node follows from its remediations, too.
+            self.follow_avoidance(&m.node);
             return Ok(());
         }
         self.node(r.seq, &m.node, |n| n.remediation = live)
-    }
-
-    /// Whether new work avoids a node follows from its remediations, too.
-    fn follow_remediations(&mut self, node: &NodeName) {
-        if let Some(n) = self.nodes.get(node).cloned() {
-            self.index.node_changed(&n, self.health.waits_on(node));
-        }
     }
 
     fn act_ended(&mut self, id: u64, end: ActEnd) {
