@@ -410,6 +410,7 @@ impl Job {
             checkpoint_asked,
             not_before,
             reserved_start: _,
+            start_withdrawn: _,
             size,
             preemptions,
             idle_warned,
