@@ -4808,7 +4808,7 @@ export interface components {
             progress?: components["schemas"]["Progress"] | null;
             /** @description Who owns it. */
             project: string;
-            /** @description Why it ended, or why the last attempt did. */
+            /** @description Why it ended, or why its attempt is stopped; of a job that waits, why its last one ended. */
             reason?: string | null;
             recovery?: components["schemas"]["Recovery"] | null;
             reserved_start?: components["schemas"]["ReservedStart"] | null;
