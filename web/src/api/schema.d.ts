@@ -2507,6 +2507,8 @@ export interface components {
             /** @description What the probe is, while it is half open: `qualification of NODE` or `attempt JOB.ATTEMPT`. */
             probe?: string | null;
             probe_at?: components["schemas"]["Timestamp"] | null;
+            /** @description Only jobs of this project wait behind it; null: everybody's. */
+            project?: string | null;
             /** @description Why it entered this state, for people. */
             reason: string;
             /** @description When it entered this state. */
