@@ -206,7 +206,8 @@ impl State {
                 let m = Arc::make_mut(m);
                 let from = m.step;
                 m.step = *step;
-                m.why.clone_from(why);
+                let was = std::mem::replace(&mut m.why, why.clone());
+                m.chosen_why = held.then(|| m.chosen_why.take().unwrap_or(was));
                 // It waits for as long as it did before: only the reason in words is another.
                 if from != *step || !held {
                     m.since = r.at;

@@ -196,6 +196,21 @@ fn an_image_that_fails_in_one_project_keeps_nobody_elses_jobs_waiting() {
 }
 
 #[test]
+fn a_breaker_that_an_older_server_let_be_forced_is_released_whatever_its_name_is() {
+    let mut w = able(2);
+    let e = image("team/\u{202e}x:1");
+    let force = |state| Command::ForceBreaker { entity: e.clone(), state, reason: "known".into() };
+    let open = Some(BreakerState::Open);
+    let no = w.send(force(open)).unwrap_err();
+    assert_eq!(no.code, RefusalCode::Invalid, "{no:?}");
+    let forced = muster_health::breaker::force(None, e.clone(), open, "user:olga", "known", w.now);
+    let event = Event::BreakerSet { breaker: Box::new(forced), by_operator: true };
+    w.wrote(event, Policy::default());
+    w.ok(force(None));
+    assert_eq!(w.engine.state().health.breakers[&e].pinned, None);
+}
+
+#[test]
 fn where_everything_fails_no_image_is_the_cause() {
     let mut w = able(16);
     for i in 0..4 {
