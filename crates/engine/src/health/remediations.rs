@@ -389,7 +389,8 @@ impl Engine {
         self.choose_remediation(&f);
         // What failed its test returns where no work uses it any more, and not by a policy that only
         // writes it down.
-        if !self.is_in_use(&f) {
+        let out = self.state.nodes.get(&r.node).is_some_and(|n| n.stage != Stage::Ready);
+        if out && !self.is_in_use(&f) {
             self.settle_after_test(&r.node, &why);
         }
         true
@@ -438,6 +439,21 @@ impl Engine {
         }
         self.count_again(&n.name, was);
         self.move_work(r, r.leave);
+        if r.action == Action::IsolateGpu {
+            self.return_without(r);
+        }
+    }
+
+    /// The last test of a node failed at one GPU alone, which no work is given any more: the node
+    /// returns, unless something else takes it. The isolation may have waited since that test.
+    fn return_without(&mut self, r: &Remediation) {
+        let Some(n) = self.state.nodes.get(&r.node) else { return };
+        let failed = n.qualified.as_ref().and_then(|q| q.report.failed_gpu());
+        let out = matches!(n.stage, Stage::Quarantined | Stage::Repairing);
+        if let Some(gpu) = failed.filter(|_| out && failed == r.gpu) {
+            let why = format!("GPU {gpu}, at which alone its test failed, is isolated");
+            self.settle_after_test(&r.node, &why);
+        }
     }
 
     /// Work leaves a node. What uses the unhealthy GPU itself is not asked for a checkpoint when it
