@@ -235,7 +235,7 @@ pub struct Remediation {
     pub step: RemediationStep,
     /// Why it is in this state.
     pub why: String,
-    /// Why it was chosen, while `why` says what holds it back.
+    /// Why it was chosen, while `why` says what delays it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen_why: Option<String>,
     /// When it was chosen.

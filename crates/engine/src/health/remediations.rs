@@ -413,7 +413,7 @@ impl Engine {
         let was = self.counted(n);
         let until = (r.leave == Leave::Finish)
             .then(|| self.state.now + self.state.policy.remediations.finish_within);
-        // What held it back before does so no more.
+        // What delayed it before does so no more.
         let why = match &r.approved {
             Some(by) => format!("approved by {by}"),
             None => r.chosen_why.as_ref().unwrap_or(&r.why).clone(),

@@ -1,4 +1,4 @@
-//! The engine hears whose connection ended: until the node's heartbeat is lost, or its agent is back,
+//! The engine is informed whose connection ended: until the node's heartbeat is lost, or its agent is back,
 //! new work goes there only where no other node fits.
 
 use super::Inner;
