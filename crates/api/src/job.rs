@@ -49,7 +49,7 @@ pub struct Job {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// Why it ended, or why the last attempt did.
+    /// Why it ended, or why its attempt is stopped; of a job that waits, why its last one ended.
     pub reason: Option<String>,
     /// Exit code, once it has ended by itself.
     pub exit_code: Option<i32>,
@@ -410,6 +410,7 @@ impl Job {
             checkpoint_asked,
             not_before,
             reserved_start: _,
+            start_withdrawn: _,
             size,
             preemptions,
             idle_warned,
@@ -434,7 +435,11 @@ impl Job {
             submitted_at: (*submitted_at).into(),
             started_at: started_at.map(Into::into),
             ended_at: job.ended().map(Into::into),
-            reason: reason.clone(),
+            // Why an earlier attempt ended says nothing about the present one.
+            reason: match attempt {
+                Some(a) => a.stop.as_ref().map(|s| s.reason.to_string()),
+                None => reason.clone(),
+            },
             exit_code: *exit_code,
             held: held.as_ref().map(ToString::to_string),
             not_before: (not_before.0 > 0).then_some((*not_before).into()),

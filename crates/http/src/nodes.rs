@@ -199,7 +199,10 @@ fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
     node.host.clear();
     node.orphans.clear();
     // What was found is the site's; that it is used last is not.
-    node.avoided = node.avoided.map(|_| "something was found there".into());
+    node.avoided = node.avoided.map(|why| match why == muster_engine::NOT_CONNECTED {
+        true => why,
+        false => "something was found there".into(),
+    });
     if node.breaker.take().is_some() && node.state == "ready" {
         node.no_new_work = Some("blocked by an open breaker".into());
     }

@@ -117,8 +117,12 @@ pub(crate) fn table(breakers: &[Breaker], now: Time) -> Table {
             (None, None, Some(at)) => relative(now, at),
             (None, None, None) => String::new(),
         };
+        let about = match &b.project {
+            Some(project) => format!("{} (project {project})", b.entity),
+            None => b.entity.to_string(),
+        };
         table.row(vec![
-            cell(&b.entity),
+            cell(about),
             cell(b.state.word()).style(style),
             cell(relative(now, b.since)),
             number(b.nodes),

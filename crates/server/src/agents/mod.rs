@@ -5,6 +5,7 @@ mod acts;
 mod bounds;
 mod checkpoints;
 mod conn;
+mod connections;
 mod fabric;
 mod faults;
 mod hello;

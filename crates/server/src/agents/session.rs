@@ -6,6 +6,7 @@ use super::acts;
 use super::bounds;
 use super::checkpoints::{Checkpoints, Written};
 use super::conn::Conn;
+use super::connections;
 use super::hello::SessionStart;
 use super::idle;
 use super::node_entry::{NodeEntry, SKEW_MS, Session, TestProgress};
@@ -146,6 +147,9 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: SessionStart
         tokio::spawn(async move { brain.call(request, Attach::default()).await.map(drop) });
     }
     drop(leave);
+    let ended =
+        connections::ended(live.inner.clone(), live.node_entry.clone(), session.node.clone());
+    tokio::spawn(ended);
     let cause = std::error::Error::source(&end).map(ToString::to_string);
     tracing::debug!(node = %session.node, end = %end, cause, "session ended");
     let answer = match &end {
