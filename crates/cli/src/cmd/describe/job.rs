@@ -125,7 +125,9 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
     f.line("Tags", tags.join(" "));
 
     f.section("Gang", on);
-    let mut t = Table::new(&["GROUP", "NODES", "GPUS", "RANKS", "CPUS", "MEMORY", "SKU"]);
+    // What follows the nodes is what each of them gives.
+    let each = ["GROUP", "NODES", "GPUS/NODE", "RANKS/NODE", "CPUS/NODE", "MEMORY/NODE", "SKU"];
+    let mut t = Table::new(&each);
     for g in job.groups.iter() {
         t.row(vec![
             cell(&g.name),
@@ -169,13 +171,13 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
                     None => gpus.join(","),
                     Some(AllocatedPart::Milli(m)) => {
                         format!(
-                            "{} of {}",
+                            "{} of GPU {}",
                             muster_terminal::output::gpus(u64::from(*m)),
                             gpus.join(",")
                         )
                     }
                     Some(AllocatedPart::Mig { profile, .. }) => {
-                        format!("{profile} of {}", gpus.join(","))
+                        format!("{profile} of GPU {}", gpus.join(","))
                     }
                 }),
                 state(&s.state),
@@ -453,7 +455,8 @@ mod tests {
             "Fabric:     one leaf, rail-aligned",
             "Power cap:  550 W a GPU",
             "Preflight:  passed (began 1970-01-01T00:00:20Z (10s ago))",
-            "3g.40gb of 0,1,2",
+            "3g.40gb of GPU 0,1,2",
+            "GPUS/NODE  RANKS/NODE  CPUS/NODE",
             "will be stopped after its next checkpoint, or at 1970-01-01T00:01:30Z (in 1m): it continues with 4 nodes",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
