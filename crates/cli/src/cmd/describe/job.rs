@@ -549,7 +549,7 @@ mod tests {
                     earliest; submit with `--on-partition` below 2m to shorten that";
         assert!(shown(&job).contains(loss), "{}", shown(&job));
         crate::cmd::ps::tests::lose(&mut job, Some(Time(170_000)));
-        let next = "Next attempt: 1970-01-01T00:02:50Z (in 1m) at the earliest, when its ranks on \
+        let next = "Next attempt: 1970-01-01T00:02:50Z (in 1m20s) at the earliest, when its ranks on \
                     hgx-01 have certainly stopped";
         assert!(shown(&job).contains(next), "{}", shown(&job));
         // Whoever cancels it waits for them, too.
@@ -557,7 +557,7 @@ mod tests {
         if let Some(stop) = cancelled.attempt.as_mut().and_then(|a| a.stop.as_mut()) {
             stop.reason = muster_model::job::StopReason::Cancelled { by: "user:alice".into() };
         }
-        let ends = "Ends:         1970-01-01T00:02:50Z (in 1m), when its ranks on hgx-01 have \
+        let ends = "Ends:         1970-01-01T00:02:50Z (in 1m20s), when its ranks on hgx-01 have \
                     certainly stopped";
         assert!(shown(&cancelled).contains(ends), "{}", shown(&cancelled));
         assert!(!shown(&cancelled).contains("Next attempt"), "{}", shown(&cancelled));
