@@ -431,6 +431,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("defrag --token {eve}", 4, "bound to project other"),
     ("sim run nope.toml", 2, "cannot read nope.toml"),
     ("sim compare nope.toml nope.toml", 2, "cannot read nope.toml"),
+    ("failure-modes --token {eve}", 0, "others are not shown to this token"),
     ("failure-modes --markdown -o json", 2, "does not go with -o json"),
     ("whoami --token=", 2, "--token is empty"),
     ("whoami --token nonsense", 4, "set MUSTER_TOKEN"),
