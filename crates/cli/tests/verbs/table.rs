@@ -630,6 +630,8 @@ fn no_verb_says_that_it_did_what_it_did_not() {
         // A hint is for whoever typed the command.
         assert!(!out.stderr.contains("/v1/") && !out.stderr.contains("panicked"), "{out:#?}");
     }
+    let none = c.muster(&["nodes", "--state", "lost"]);
+    assert_eq!(none.stdout, "", "no head of a table without rows: {none:?}");
     // Nobody's word is in the log for any of it; what nodes report and the clock decides may be.
     let after = c.json(&["events", "--after", &before, "--limit", "100000"]);
     let events = after["items"].as_array().expect("a list").iter();
