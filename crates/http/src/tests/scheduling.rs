@@ -190,7 +190,7 @@ async fn a_reservation_is_made_read_replaced_and_deleted() {
     assert_eq!(names, ["demo", "upkeep"], "one's own and maintenance");
     assert_eq!(s.get(&s.user, "/v1/reservations/hidden").await.status, 404);
 
-    // While a maintenance window is open, its nodes say that they take no new work, and why.
+    // While a maintenance window is open, its nodes say that they get no new work, and why.
     let why = |node: Value| node["no_new_work"].clone();
     assert_eq!(why(s.get(&s.user, "/v1/nodes/n1").await.json()), Value::Null, "it is not open");
     let now = json!({"over": {"nodes": ["n1"]}, "start": "1970-01-01T00:00:00Z", "length": "1d", "every": "1d"});
