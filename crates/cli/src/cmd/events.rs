@@ -44,7 +44,7 @@ pub(crate) struct Events {
     /// Only events with this text in them
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// Only events about this job, by its id or its name; of an array the tasks have events
+    /// Only events about this job: its id, such as 42 or 42_3, or its name
     #[arg(long, value_name = "JOB", conflicts_with = "object")]
     job: Option<String>,
     /// At most so many
