@@ -6,7 +6,7 @@ use muster_model::job::{
     ArrayTask, Basis, Dependency, JobState, SharedSpec, SlotEnd, StopReason, Verdict,
 };
 use muster_model::placement::{AllocatedPart, Fabric};
-use muster_model::spec::{Group, JobSpec};
+use muster_model::spec::{GpuPart, Group, JobSpec};
 use muster_model::topology::Level;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
@@ -495,6 +495,18 @@ impl Job {
             [g] => self.nodes() * u64::from(g.gpus),
             all => all.iter().map(|g| u64::from(g.nodes) * u64::from(g.gpus)).sum(),
         }
+    }
+
+    /// GPUs of the gang in thousandths: a share of a GPU counts as what it is.
+    #[must_use]
+    pub fn gpu_milli(&self) -> u64 {
+        let one = self.groups.len() == 1;
+        let nodes = |g: &Group| if one { self.nodes() } else { u64::from(g.nodes) };
+        let each = |g: &Group| match g.part {
+            Some(GpuPart::Milli(m)) => u64::from(m),
+            _ => u64::from(g.gpus) * 1000,
+        };
+        self.groups.iter().map(|g| nodes(g) * each(g)).sum()
     }
 
     /// Ranks of the gang.
