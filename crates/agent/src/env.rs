@@ -1,6 +1,7 @@
 //! The environment every rank sees.
 
-use crate::hostlist;
+mod slurm;
+
 use muster_link::messages::RunDetail;
 use muster_model::ids::AttemptKey;
 use muster_model::placement::{AllocatedPart, Fabric};
@@ -46,9 +47,7 @@ pub(crate) struct SlotDirs<'a> {
 pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &SlotDirs<'_>, base: &Env) -> Env {
     let mut env = base.clone();
     env.extend(d.run.env.iter().map(|(k, v)| (k.clone(), v.clone())));
-    let mut names: Vec<&str> = d.nodes.iter().map(|n| n.as_str()).collect();
-    names.dedup();
-    let nodes = hostlist::compress(names.iter().copied());
+    env.extend(slurm::common(key, d));
     let slot = &d.slot;
     let mut set = |name: &str, value: String| {
         env.insert(name.to_owned(), value);
@@ -61,32 +60,6 @@ pub(crate) fn common(key: AttemptKey, d: &RunDetail, at: &SlotDirs<'_>, base: &E
     // Every rank sees all GPUs of its slot and picks by LOCAL_RANK; an empty list hides the
     // node's GPUs from a job that asked for none.
     set("CUDA_VISIBLE_DEVICES", slot.gpus.to_string());
-    for name in ["SLURM_JOB_ID", "SLURM_JOBID"] {
-        set(name, key.job.to_string());
-    }
-    set("SLURM_JOB_NAME", d.name.clone());
-    for name in ["SLURM_NNODES", "SLURM_JOB_NUM_NODES"] {
-        set(name, names.len().to_string());
-    }
-    set("SLURM_NODEID", slot.node_rank.to_string());
-    for name in ["SLURM_NTASKS", "SLURM_NPROCS"] {
-        set(name, d.world_size.to_string());
-    }
-    set("SLURM_NTASKS_PER_NODE", slot.ranks.to_string());
-    for name in ["SLURM_JOB_NODELIST", "SLURM_NODELIST"] {
-        set(name, nodes.clone());
-    }
-    set("SLURMD_NODENAME", slot.node.to_string());
-    set("SLURM_GPUS_ON_NODE", slot.gpus.len().to_string());
-    set("SLURM_RESTART_COUNT", key.attempt.saturating_sub(1).to_string());
-    if slot.cpus > 0 {
-        set("SLURM_CPUS_ON_NODE", slot.cpus.to_string());
-    }
-    if let Some(a) = d.array {
-        set("SLURM_ARRAY_JOB_ID", a.parent.to_string());
-        set("SLURM_ARRAY_TASK_ID", a.index.to_string());
-        set("SLURM_ARRAY_TASK_COUNT", a.count.to_string());
-    }
     set("MUSTER_JOB_ID", key.job.to_string());
     set("MUSTER_ATTEMPT", key.attempt.to_string());
     set("MUSTER_NODE", slot.node.to_string());

@@ -20,8 +20,17 @@ const PUNCH: u64 = 1 << 20;
 const HOLE: u64 = 1 << 20;
 /// What is written within this time counts as seen at one moment.
 const MOMENT: Duration = Duration::from_millis(100);
+/// What a gap counts as among bytes to be shipped: a rank can make as many as it likes.
+const GAP: usize = 4 << 10;
+/// What a rank's output says where the end of its file was set.
+const CUT: &str = "muster: space that was reserved after the end of this output was freed; what was printed at that moment may be missing";
 /// Moments that are noted of output that the server does not keep yet; beyond it every second one goes.
 const MOMENTS: usize = 1024;
+
+/// What a piece counts as among bytes to be shipped.
+pub(crate) fn cost(data: &[u8]) -> usize {
+    if data.is_empty() { GAP } else { data.len() }
+}
 
 /// One stream.
 #[derive(Debug)]
@@ -29,6 +38,11 @@ pub(crate) struct Tail {
     file: RankFile,
     /// Next byte to ship.
     next: u64,
+    /// Where the last piece that was shipped ended: what is between it and the next byte is a gap that the
+    /// server does not know of.
+    shipped: u64,
+    /// How far the output went at the last look.
+    end: u64,
     /// Everything before it is kept by the server.
     kept: u64,
     /// Everything before it has been cut out of the file.
@@ -52,6 +66,8 @@ impl Tail {
         Tail {
             file: RankFile::new(path, true),
             next: kept,
+            shipped: kept,
+            end: 0,
             kept,
             freed: 0,
             base: 0,
@@ -76,6 +92,7 @@ impl Tail {
     /// shipped.
     pub(crate) fn look(&mut self, now: Instant) {
         if let Ok(Some(found)) = self.stat_file() {
+            self.follow_cut(found.len());
             self.note(self.base.saturating_add(found.len()), now);
             self.bound(&found);
         }
@@ -97,13 +114,36 @@ impl Tail {
         {
             let _ = rank_file::cut_out(file, 0, self.freed);
             // What is reserved after the end is freed by setting the length: only where that is needed,
-            // and to the length of this moment. What a rank writes meanwhile would be lost.
+            // and to the length of this moment. What a rank writes meanwhile is lost.
             if let Ok(now) = file.metadata()
                 && rank_file::on_disk(&now) > most.saturating_add(now.len().saturating_sub(size))
+                && file.set_len(now.len()).is_ok()
+                && file.metadata().is_ok_and(|m| rank_file::on_disk(&m) < rank_file::on_disk(&now))
             {
-                let _ = file.set_len(now.len());
+                let _ = rank_file::append_line(self.file.path(), CUT);
             }
         }
+    }
+
+    /// Goes on counting where the rank made its output shorter, so that offsets never go back: what was
+    /// seen and not shipped before is a gap.
+    fn follow_cut(&mut self, size: u64) {
+        let end = self.base.saturating_add(size);
+        let position = self.file_position();
+        let begin = match self.end.saturating_sub(end) {
+            // Emptied, or as good as that.
+            _ if position > size => Some(self.end.max(self.next)),
+            cut if cut > 0 && position == 0 => Some(self.next.saturating_add(cut)),
+            _ => None,
+        };
+        if let Some(begin) = begin {
+            self.pass_over(begin);
+            self.base = self.next;
+            self.freed = 0;
+            self.solid = 0;
+            self.seen.clear();
+        }
+        self.end = self.base.saturating_add(size);
     }
 
     fn note(&mut self, end: u64, now: Instant) {
@@ -137,17 +177,12 @@ impl Tail {
         self.file.get()?.map(|f| f.metadata()).transpose()
     }
 
-    /// The next piece of output with its offset and how long ago it was seen, if there is one.
+    /// The next piece of output with its offset and how long ago it was seen, if there is one. An empty
+    /// one says that there is nothing between the last and this offset.
     pub(crate) fn read(&mut self, now: Instant) -> io::Result<Option<(u64, Bytes, Option<Span>)>> {
         let Some(found) = self.stat_file()? else { return Ok(None) };
         let size = found.len();
-        if self.base.saturating_add(size) < self.next && self.file_position() > size {
-            // The rank emptied its output; go on counting, so that offsets never go back.
-            self.base = self.next;
-            self.freed = 0;
-            self.solid = 0;
-            self.seen.clear();
-        }
+        self.follow_cut(size);
         let end = self.base.saturating_add(size);
         self.note(end, now);
         self.bound(&found);
@@ -156,7 +191,7 @@ impl Tail {
             self.skip_hole(size);
         }
         if end <= self.next {
-            return Ok(None);
+            return Ok(self.gap());
         }
         let Some(file) = self.file.opened() else { return Ok(None) };
         let position = self.file_position();
@@ -181,11 +216,19 @@ impl Tail {
         }
         buffer.truncate(got?);
         if buffer.is_empty() {
-            return Ok(None);
+            return Ok(self.gap());
         }
         let offset = self.next;
         self.next += buffer.len() as u64;
+        self.shipped = self.next;
         Ok(Some((offset, buffer.into(), age)))
+    }
+
+    /// The end of what was passed over, where the server does not know that something is missing.
+    fn gap(&mut self) -> Option<(u64, Bytes, Option<Span>)> {
+        let gap = self.shipped < self.next;
+        self.shipped = self.next;
+        gap.then(|| (self.next, Bytes::new(), Some(Span(0))))
     }
 
     /// Goes to where something was written: what is before that is no output, and may be larger than
@@ -211,7 +254,7 @@ impl Tail {
         if self.dropped / 2 >= self.reported.max(1) {
             self.reported = self.dropped;
             tracing::warn!(file = %self.file.path().display(), dropped = self.dropped,
-                "output was written faster than it can be shipped, or has holes: the oldest was dropped");
+                "output was written faster than it can be shipped, has holes or was cut off: some was dropped");
         }
     }
 
@@ -219,14 +262,16 @@ impl Tail {
         self.next - self.base.min(self.next)
     }
 
-    /// Whether everything written so far has been shipped.
+    /// Whether everything written so far has been shipped, and every gap in it.
     pub(crate) fn drained(&mut self) -> bool {
-        let end = match self.stat_file() {
-            Ok(Some(found)) => self.base.saturating_add(found.len()),
+        match self.stat_file() {
+            Ok(Some(found)) => {
+                let end = self.base.saturating_add(found.len());
+                end <= self.next && self.shipped == self.next
+            }
             // What cannot be read can never be shipped; do not wait for it.
-            Ok(None) | Err(_) => 0,
-        };
-        end <= self.next
+            Ok(None) | Err(_) => true,
+        }
     }
 
     /// The server keeps everything before `offset`.
@@ -248,6 +293,7 @@ impl Tail {
     /// Ships again from what is known to be kept.
     pub(crate) fn rewind(&mut self) {
         self.next = self.kept.max(self.base.saturating_add(self.freed));
+        self.shipped = self.kept;
         self.solid = 0;
     }
 
@@ -349,7 +395,8 @@ mod tests {
         let mut tail = Tail::new(&path, 0, 1 << 30);
         assert_eq!(all(&mut tail).len(), 1);
         file.set_len(huge).unwrap();
-        assert!(all(&mut tail).is_empty());
+        assert!(!tail.drained(), "the server does not know of the gap");
+        assert_eq!(all(&mut tail), [(huge, Bytes::new())]);
         assert!(tail.drained());
         assert_eq!(tail.dropped, huge - 5);
         file.write_all_at(b"last", huge).unwrap();
@@ -387,6 +434,67 @@ mod tests {
         let (offset, data) = next(&mut tail).unwrap();
         assert_eq!((offset, &data[..]), (11, &b"new\n"[..]));
         assert!(tail.drained());
+    }
+
+    #[test]
+    fn a_hole_before_anything_was_read_is_a_gap_and_is_reported_again_until_it_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out");
+        let huge = 1 << 33;
+        std::fs::write(&path, "start\n").unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(huge).unwrap();
+        let mut tail = Tail::new(&path, 0, 256 << 20);
+        tail.look(Instant::now());
+        for _ in 0..2 {
+            assert!(!tail.drained());
+            let sent = all(&mut tail);
+            let (end, last) = sent.last().unwrap();
+            assert_eq!(end + last.len() as u64, huge);
+            assert!(tail.drained());
+            tail.rewind();
+        }
+        assert!(!all(&mut tail).is_empty());
+        tail.keep(huge);
+        tail.rewind();
+        assert!(tail.drained(), "the server knows");
+        assert!(all(&mut tail).is_empty());
+    }
+
+    #[test]
+    fn what_a_rank_cut_off_before_it_was_shipped_is_a_gap() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out");
+        let now = Instant::now();
+        std::fs::write(&path, "a long first line\n").unwrap();
+        let mut tail = Tail::new(&path, 0, 1 << 20);
+        tail.look(now);
+        // Nothing of it was shipped when it went.
+        std::fs::write(&path, "new\n").unwrap();
+        assert_eq!(all(&mut tail), [(14, Bytes::from("new\n"))]);
+        // Some was.
+        std::fs::write(&path, "new\nand more\n").unwrap();
+        tail.look(now);
+        std::fs::write(&path, "x\n").unwrap();
+        assert_eq!(all(&mut tail), [(27, Bytes::from("x\n"))]);
+        assert_eq!(tail.dropped, 14 + 9);
+        assert!(tail.drained());
+    }
+
+    #[test]
+    fn output_says_where_space_after_its_end_was_freed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.out");
+        std::fs::write(&path, "start\n").unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let reserved = rustix::fs::FallocateFlags::KEEP_SIZE;
+        if rustix::fs::fallocate(&file, reserved, 0, 8 << 20).is_err() {
+            return;
+        }
+        let mut tail = Tail::new(&path, 0, 1 << 20);
+        tail.look(Instant::now());
+        assert!(rank_file::on_disk(&file.metadata().unwrap()) <= 1 << 20);
+        let sent: Vec<u8> = all(&mut tail).into_iter().flat_map(|(_, data)| data).collect();
+        assert_eq!(String::from_utf8(sent).unwrap(), format!("start\n{CUT}\n"));
     }
 
     #[test]

@@ -212,19 +212,28 @@ pub(crate) fn unblock_signals() -> io::Result<()> {
 /// server and what watches them.
 pub(crate) const RANK_OOM_SCORE: i32 = 500;
 
-/// Whether what this process starts has a lower score than ranks are to have.
-pub(crate) fn has_lower_oom_score() -> bool {
-    let own = fs::read_to_string("/proc/self/oom_score_adj").unwrap_or_default();
-    own.trim().parse::<i32>().is_ok_and(|own| own < RANK_OOM_SCORE)
+fn own_oom_score() -> Option<i32> {
+    fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()
 }
 
-/// Gives the calling process the score of a rank. Everybody may raise it; where it cannot be done it
-/// stays as it is. For between fork and exec: nothing is allocated.
-pub(crate) fn raise_oom_score() {
-    let score = b"500";
+/// Whether what this process starts has a lower score than ranks are to have.
+pub(crate) fn has_lower_oom_score() -> bool {
+    own_oom_score().is_some_and(|own| own < RANK_OOM_SCORE)
+}
+
+/// The score of a rank that this process starts, as the kernel reads it: never lower than its own.
+pub(crate) fn rank_oom_score() -> String {
+    own_oom_score().map_or(RANK_OOM_SCORE, |own| own.max(RANK_OOM_SCORE)).to_string()
+}
+
+/// Gives the calling process this score. Written also where it has it already: what is written with
+/// `CAP_SYS_RESOURCE` is the least that programs without it can have from then on. Everybody may
+/// raise it; where it cannot be done it stays as it is. For between fork and exec: nothing is
+/// allocated.
+pub(crate) fn set_oom_score(score: &str) {
     #[expect(unsafe_code, reason = "files that are opened otherwise may allocate")]
-    // SAFETY: the path ends with a NUL, the text is as long as is said, both live for ever, and the
-    // descriptor is nobody else's.
+    // SAFETY: the path ends with a NUL, the text is as long as is said, both live past the calls, and
+    // the descriptor is nobody else's.
     unsafe {
         let flags = libc::O_WRONLY | libc::O_CLOEXEC;
         let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), flags);

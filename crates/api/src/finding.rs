@@ -281,6 +281,9 @@ pub struct Breaker {
     pub because_of: Option<String>,
     /// What the probe is, while it is half open: `qualification of NODE` or `attempt JOB.ATTEMPT`.
     pub probe: Option<String>,
+    /// Only jobs of this project wait behind it; null: everybody's.
+    #[serde(default)]
+    pub project: Option<String>,
     /// Nodes that take no work because of it.
     pub nodes: u32,
 }
@@ -300,6 +303,7 @@ impl Breaker {
             pinned,
             because_of,
             probe,
+            project,
         } = breaker;
         Breaker {
             entity: entity.clone(),
@@ -316,6 +320,7 @@ impl Breaker {
                 Probe::Attempt { key: Some(k) } => format!("attempt {k}"),
                 Probe::Attempt { key: None } => "the next attempt".into(),
             }),
+            project: project.as_ref().map(ToString::to_string),
             nodes,
         }
     }

@@ -6,7 +6,7 @@ use muster_model::job::{
     ArrayTask, Basis, Dependency, JobState, SharedSpec, SlotEnd, StopReason, Verdict,
 };
 use muster_model::placement::{AllocatedPart, Fabric};
-use muster_model::spec::{Group, JobSpec};
+use muster_model::spec::{GpuPart, Group, JobSpec};
 use muster_model::topology::Level;
 use muster_model::units::Time;
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ pub struct Job {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// Why it ended, or why the last attempt did.
+    /// Why it ended, or why its attempt is stopped; of a job that waits, why its last one ended.
     pub reason: Option<String>,
     /// Exit code, once it has ended by itself.
     pub exit_code: Option<i32>,
@@ -410,6 +410,7 @@ impl Job {
             checkpoint_asked,
             not_before,
             reserved_start: _,
+            start_withdrawn: _,
             size,
             preemptions,
             idle_warned,
@@ -434,7 +435,11 @@ impl Job {
             submitted_at: (*submitted_at).into(),
             started_at: started_at.map(Into::into),
             ended_at: job.ended().map(Into::into),
-            reason: reason.clone(),
+            // Why an earlier attempt ended says nothing about the present one.
+            reason: match attempt {
+                Some(a) => a.stop.as_ref().map(|s| s.reason.to_string()),
+                None => reason.clone(),
+            },
             exit_code: *exit_code,
             held: held.as_ref().map(ToString::to_string),
             not_before: (not_before.0 > 0).then_some((*not_before).into()),
@@ -490,6 +495,18 @@ impl Job {
             [g] => self.nodes() * u64::from(g.gpus),
             all => all.iter().map(|g| u64::from(g.nodes) * u64::from(g.gpus)).sum(),
         }
+    }
+
+    /// GPUs of the gang in thousandths: a share of a GPU counts as what it is.
+    #[must_use]
+    pub fn gpu_milli(&self) -> u64 {
+        let one = self.groups.len() == 1;
+        let nodes = |g: &Group| if one { self.nodes() } else { u64::from(g.nodes) };
+        let each = |g: &Group| match g.part {
+            Some(GpuPart::Milli(m)) => u64::from(m),
+            _ => u64::from(g.gpus) * 1000,
+        };
+        self.groups.iter().map(|g| nodes(g) * each(g)).sum()
     }
 
     /// Ranks of the gang.

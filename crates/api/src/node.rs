@@ -81,7 +81,7 @@ pub struct Node {
     /// What it reported lately, newest first; empty in lists of nodes.
     #[serde(default)]
     pub faults: Vec<Fault>,
-    /// Since when it is in its `state`; null when that was before this was stored.
+    /// Since when it is in its `state`; null when that is not stored.
     #[serde(default)]
     pub state_since: Option<Timestamp>,
     /// When it entered its stage; null when that was before this was stored.
@@ -245,6 +245,8 @@ fn state_since(node: &m::Node) -> Option<Time> {
         "lost" | "protected" => Some(node.changed_at),
         "qualifying" => node.qualifying.as_ref().map(|q| q.asked_at),
         "cordoned" => node.cordon.as_ref().and_then(|c| c.since),
+        // By its role: the stage is older, and when the role was set is not stored.
+        "suspect" if node.stage == Stage::Ready => None,
         _ => Some(node.stage_since).filter(|t| t.0 > 0),
     }
 }

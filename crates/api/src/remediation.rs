@@ -147,6 +147,7 @@ impl Remediation {
             leave,
             step,
             why,
+            chosen_why: _,
             at,
             since,
             until,

@@ -207,6 +207,7 @@ pub fn breaker() -> Breaker {
         pinned: None,
         because_of: Some("40".into()),
         probe: None,
+        project: None,
         nodes: 8,
     }
 }

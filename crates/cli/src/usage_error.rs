@@ -6,6 +6,9 @@ use muster_specs::error::closest;
 
 /// The same error in better words. `tree` is built.
 pub(crate) fn reword(mut e: Error, tree: &Command, typed: &[String]) -> Error {
+    if let Some(better) = number(&e, tree) {
+        return better;
+    }
     if let Some(verb) = verb(&e, tree) {
         // What the environment gives is in clap's own line as if it had to be typed.
         let usage = verb.clone().render_usage();
@@ -26,6 +29,25 @@ pub(crate) fn reword(mut e: Error, tree: &Command, typed: &[String]) -> Error {
         }
     }
     e
+}
+
+/// `--nodes abc`: what the standard library says of a number is for whoever wrote the program.
+fn number(e: &Error, tree: &Command) -> Option<Error> {
+    let said = std::error::Error::source(e)?.to_string();
+    let tip = match said.as_str() {
+        "invalid digit found in string" => "write a whole number, such as 4",
+        "invalid float literal" => "write a number, such as 0.5",
+        "number would be zero for non-zero type" => "write 1 or more",
+        "number too large to fit in target type" => "write a smaller number",
+        _ => return None,
+    };
+    let mut better = Error::new(e.kind()).with_cmd(tree);
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue] {
+        better.insert(kind, e.get(kind)?.clone());
+    }
+    let tip = tip.to_owned();
+    better.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    Some(better)
 }
 
 /// The verb that the error is about, as its line on usage has it.
@@ -135,6 +157,27 @@ mod tests {
         // A name that begins so can be given behind the dashes.
         assert!(said("muster cancel -1").contains("'-- -1'"));
         assert!(said("muster requeue --all -1").contains("'-- -1'"));
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_refused_in_words_for_people() {
+        for (line, wrong, tip) in [
+            ("muster up --nodes abc", "'abc' for '--nodes <N>'", "write a whole number"),
+            (
+                "muster up --gpus-per-node x",
+                "'x' for '--gpus-per-node <G>'",
+                "write a whole number",
+            ),
+            (
+                "muster sim compare a.toml b.toml --seeds 0",
+                "'0' for '--seeds <N>'",
+                "write 1 or more",
+            ),
+        ] {
+            let text = said(line);
+            assert!(text.contains(wrong) && text.contains(tip), "{line}: {text}");
+            assert!(!text.contains("in string") && !text.contains("non-zero"), "{text}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod panics;
 mod policy;
 mod report;
 mod sim;
+mod slurm_script;
 /// A SQLite file, or a database on a real PostgreSQL server.
 #[path = "../../store/tests/common/mod.rs"]
 mod stores;

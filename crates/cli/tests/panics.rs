@@ -113,14 +113,14 @@ fn a_panic_of_the_writer_ends_the_lead() {
 
 #[test]
 fn a_panic_of_the_keeper_ends_the_lead() {
-    // Ten times a second.
-    a_panic_ends_the_lead("brain.keeper:100");
+    // Ten times a second: the first submission comes within half a minute on a busy machine, too.
+    a_panic_ends_the_lead("brain.keeper:300");
 }
 
 #[test]
 fn a_panic_of_the_writer_of_snapshots_ends_the_lead() {
     // Ten times a second.
-    a_panic_ends_the_lead("brain.snapshots:100");
+    a_panic_ends_the_lead("brain.snapshots:300");
 }
 
 #[test]

@@ -341,10 +341,19 @@ impl State {
                 self.end_token(id);
             }
             Event::StartReserved { job, reserved_start } => {
-                self.job(r.seq, *job, |j| j.reserved_start = Some(reserved_start.clone()))?;
+                self.job(r.seq, *job, |j| {
+                    j.reserved_start = Some(reserved_start.clone());
+                    j.start_withdrawn = None;
+                })?;
             }
-            Event::ReservedStartDropped { job, .. } => {
-                self.job(r.seq, *job, |j| j.reserved_start = None)?;
+            Event::ReservedStartDropped { job, reason } => {
+                self.job(r.seq, *job, |j| {
+                    // What others made or kept for it was no moment that anybody relies on.
+                    let had = j.reserved_start.take();
+                    if had.is_some_and(|p| p.basis == Basis::Limits) {
+                        j.start_withdrawn = Some(reason.clone());
+                    }
+                })?;
             }
             Event::NoticeGiven { key, reason, until } => {
                 let notice = Notice { reason: reason.clone(), at: r.at, until: *until };
@@ -439,6 +448,7 @@ impl State {
                 lost_at: None,
             });
             j.reserved_start = None;
+            j.start_withdrawn = None;
             j.size = None;
             j.idle_warned = None;
             crate::health::recovery_placed(j, r.at);
@@ -494,6 +504,7 @@ impl State {
                 checkpoint: None,
                 checkpoint_asked: None,
                 reserved_start: None,
+                start_withdrawn: None,
                 size: None,
                 preemptions: 0,
                 idle_warned: None,
@@ -661,8 +672,8 @@ impl State {
         let node = Arc::make_mut(arc);
         f(node);
         node.version = seq;
-        let node = arc.clone();
-        self.index.node_changed(&node, self.health.waits_on(name));
+        let (node, avoided) = (arc.clone(), self.avoids(name));
+        self.index.node_changed(&node, avoided);
         Ok(())
     }
 

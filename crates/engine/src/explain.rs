@@ -87,7 +87,7 @@ fn may_share(job: &Job) -> bool {
 }
 
 /// What moves a reserved start that waits for the end of others.
-const UNLESS_OVERRULED: &str = "unless jobs of a higher priority class come";
+const UNLESS_OVERRULED: &str = "unless jobs of a higher priority class take that capacity";
 
 /// Said of a job ahead that nobody needs to wait for.
 const NEVER_GIVEN: &str = ", but its quota never gives it that many GPUs";
@@ -273,6 +273,11 @@ impl State {
             if !out.starts_now && stopped.is_none() {
                 out.summary += &format!("; its {START_DUE}");
             }
+        } else if let Some(words) = job.start_withdrawn_words()
+            && !out.starts_now
+            && self.stopped_by(job, &mut self.reasons(now), now).is_none()
+        {
+            out.summary += &format!("; {words}");
         }
         if let Some((name, text)) = self.barred(job, now) {
             bind_first(&mut out, name, text);

@@ -37,7 +37,8 @@ mod state;
 mod tick;
 
 pub use health::{
-    AllocationBlocker, RehearsedRemediation, RehearsedRemediations, RemediationRehearsal,
+    AllocationBlocker, NOT_CONNECTED, RehearsedRemediation, RehearsedRemediations,
+    RemediationRehearsal,
 };
 pub use lookup::task;
 pub use node_hello::NodeHello;

@@ -157,6 +157,7 @@ pub(crate) fn check(state: &State, req: &Request) -> Result<(), Refusal> {
         | Command::ReadmitNode { .. }
         | Command::ClockStepped { .. }
         | Command::NodeConnected { .. }
+        | Command::AgentConnection { .. }
         | Command::NodeLost { .. }
         | Command::IdleReport { .. }
         | Command::FaultsSeen { .. }

@@ -127,7 +127,7 @@ impl State {
                 node: n,
                 gpus: n.gpu_set().minus(n.excluded_gpus).len().into(),
                 serves: not_serving(n).is_none(),
-                doubtful: kept.contains(&n.name) || self.health.waits_on(&n.name),
+                doubtful: kept.contains(&n.name) || self.avoids(&n.name),
                 displaced: self
                     .attempts_on(&n.name)
                     .filter(|j| is_displaced(r, j, start, now))

@@ -27,6 +27,7 @@ use muster_scheduler::history::History;
 use parts::{FoldedJob, Parts, SharedPart};
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufRead, BufWriter, Write};
 use std::sync::Arc;
@@ -181,6 +182,7 @@ impl State {
             runbooks,
             slo,
             keys,
+            disconnected: _,
             index: _,
             spare: _,
         } = self;
@@ -314,6 +316,7 @@ impl State {
                 .into_iter()
                 .map(|b| (b.reservation.name.clone(), b))
                 .collect(),
+            disconnected: BTreeSet::new(),
             index: Box::default(),
             spare: None,
         };

@@ -3,6 +3,7 @@
 mod accounts;
 mod backlog;
 mod by_node;
+mod connections;
 mod copies;
 pub(crate) mod dependencies;
 mod ended;
@@ -171,6 +172,9 @@ pub struct State {
     pub moves: Vec<Time>,
     /// Requests that must not be done twice.
     pub keys: BTreeMap<String, KeyEntry>,
+    /// Nodes whose agent was connected to this server and is not any more. Not part of the log: a
+    /// server that starts knows of none.
+    pub(crate) disconnected: BTreeSet<NodeName>,
     /// Derived from the above; never stored.
     pub(crate) index: Box<Index>,
     /// An empty one, to stand in its place while it is changed (`with_index`).

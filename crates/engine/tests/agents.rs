@@ -4,7 +4,7 @@ use crate::common;
 use crate::health::{able, acts, remediation, xid79};
 
 use common::{TestSite, fault, node};
-use muster_engine::{Engine, Policy};
+use muster_engine::{AllocationBlocker, Engine, NOT_CONNECTED, Policy};
 use muster_health::faults::Catalogue;
 use muster_model::command::{Actor, Answer, Command, Observed, Refusal, RefusalCode, Request};
 use muster_model::event::Event;
@@ -56,6 +56,7 @@ fn an_agent_says_what_it_sees_of_itself_and_nothing_else() {
         Command::Cordon { node: node(other), reason: "x".into() },
         Command::Uncordon { node: node(here) },
         Command::Reconcile { node: node(here) },
+        Command::AgentConnection { node: node(here), connected: true },
         Command::NodeLost { node: node(here), last_seen: w.now },
         Command::NoteNodeKey { node: node(here), key: "k".into() },
         Command::ReadmitNode { node: node(here), machine: "m".into(), key: "k".into() },
@@ -76,6 +77,44 @@ fn an_agent_says_what_it_sees_of_itself_and_nothing_else() {
     let no = say(&mut w, other, done()).unwrap_err();
     assert_eq!(no.code, RefusalCode::NotAllowed, "of a job that does not run there: {no:?}");
     assert_eq!(w.log.len(), before, "a refusal leaves no trace");
+}
+
+#[test]
+fn new_work_avoids_a_node_whose_agent_is_not_connected() {
+    let mut w = TestSite::new(2, 8);
+    let before = w.log.len();
+    w.ok(Command::AgentConnection { node: node(0), connected: false });
+    assert_eq!(w.log.len(), before, "nothing is written for it");
+    let blocker = |w: &TestSite| {
+        let state = w.engine.state();
+        state.allocation_blocker(&state.nodes[&node(0)])
+    };
+    let why = AllocationBlocker::IfOthersFit(NOT_CONNECTED.into());
+    assert_eq!(blocker(&w), Some(why.clone()));
+    // By itself, small work goes to the first of two equal nodes.
+    let first = w.gang(1, 8);
+    assert_eq!(w.nodes_of(first), [node(1)]);
+    w.ok(Command::Cordon { node: node(0), reason: "look".into() });
+    w.ok(Command::Uncordon { node: node(0) });
+    assert_eq!(blocker(&w), Some(why), "whatever is written about the node");
+    // No other node fits: it may be back in a moment.
+    let second = w.gang(1, 8);
+    assert_eq!(w.nodes_of(second), [node(0)]);
+    w.connect(0, 8, "boot", vec![(w.key(second), Observed::Running)]);
+    assert_eq!(blocker(&w), None);
+    w.finish(second);
+    let third = w.gang(1, 8);
+    assert_eq!(w.nodes_of(third), [node(0)]);
+}
+
+#[test]
+fn a_lost_append_does_not_forget_whose_agent_is_not_connected() {
+    let mut w = TestSite::new(2, 8);
+    w.ok(Command::AgentConnection { node: node(0), connected: false });
+    let state = common::replay(&w.log).with_connections_of(w.engine.state());
+    w.engine = w.engine.reloaded(state);
+    let job = w.gang(1, 8);
+    assert_eq!(w.nodes_of(job), [node(1)]);
 }
 
 #[test]

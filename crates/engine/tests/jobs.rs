@@ -366,6 +366,20 @@ fn an_impossible_gang_is_refused_with_the_exact_reason() {
 }
 
 #[test]
+fn a_node_that_work_is_leaving_is_not_called_in_service() {
+    let mut w = TestSite::new(1, 8);
+    let id = w.gang(1, 8);
+    w.start(id);
+    let early = w.send(Command::Retire { node: node(0) }).unwrap_err();
+    assert!(early.message.contains("it is in service; drain it first"), "{}", early.message);
+    w.ok(Command::Drain { node: node(0), reason: "sold".into(), stop: false });
+    let early = w.send(Command::Retire { node: node(0) }).unwrap_err();
+    assert!(early.message.contains("is draining: work is still leaving it"), "{}", early.message);
+    w.finish(id);
+    w.ok(Command::Retire { node: node(0) });
+}
+
+#[test]
 fn smaller_work_passes_a_waiting_gang_until_its_patience_ends() {
     let mut w = TestSite::new(2, 8);
     let first = w.gang(1, 8);

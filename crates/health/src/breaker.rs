@@ -62,6 +62,7 @@ pub fn open(
         pinned: None,
         because_of,
         probe: None,
+        project: old.and_then(|b| b.project.clone()),
     }
 }
 
@@ -151,6 +152,7 @@ pub fn force(
         pinned: None,
         because_of: None,
         probe: None,
+        project: None,
     });
     let (state, pinned, probe_at) = match word {
         Some(BreakerState::HalfOpen) => (BreakerState::Open, false, Some(now)),
@@ -164,6 +166,10 @@ pub fn force(
     }
     if state != BreakerState::HalfOpen {
         b.probe = None;
+    }
+    // Whoever forces it open means everybody's work.
+    if word == Some(BreakerState::Open) {
+        b.project = None;
     }
     reason.clone_into(&mut b.reason);
     b.state = state;

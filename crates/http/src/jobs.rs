@@ -60,6 +60,10 @@ fn view(app: &App, caller: &Caller, job: &ModelJob, barred: Option<&str>) -> Job
             (Some(by), ..) => format!("is held by {by}"),
             (None, None, Some(at), _) => format!("reserved start by {at}"),
             (None, None, None, _) if job.reserved_start.is_some() => START_DUE.to_owned(),
+            (None, None, None, _) if job.start_withdrawn.is_some() => {
+                let words = job.start_withdrawn_words().unwrap_or_default();
+                format!("{WAITS}; {words}")
+            }
             (None, None, None, Some(why)) if job.attempts > 0 => {
                 let why = past_reason(why);
                 format!("{WAITS}; its last attempt ended: {why}")

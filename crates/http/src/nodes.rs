@@ -16,14 +16,15 @@ use muster_api::{
     RepairedRequest, Topology,
 };
 use muster_engine::{AllocationBlocker, State as Site};
-use muster_model::names::{NameError, NodeName};
+use muster_model::names::{Label, NameError, NodeName};
 use muster_model::node::{Gpu, Inventory, Node as ModelNode};
 use muster_model::placement::GpuSet;
+use muster_model::reservation::ReservationTarget;
 use muster_model::tenant::Role;
 use muster_model::topology::Location;
-use muster_model::{Answer, Command, Seq};
+use muster_model::{Answer, Command, Seq, Time};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -62,7 +63,9 @@ pub(crate) async fn list(
     let limit = paging::limit(q.limit)?;
     let after: Option<NodeName> = paging::decode("nodes", q.cursor.as_deref())?;
     let states = q.state.as_deref().map(states).transpose()?;
+    let now = app.brain().now();
     let (seq, mut found) = app.brain().read(|s| {
+        let maintenance = maintenance(s, now);
         let lower = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let found: Vec<(Arc<ModelNode>, NodeUse)> = s
             .nodes
@@ -70,7 +73,7 @@ pub(crate) async fn list(
             .map(|(_, n)| n)
             .filter(|n| states.as_ref().is_none_or(|all| all.contains(&state_word(n))))
             .take(limit + 1)
-            .map(|n| (Arc::clone(n), in_use(s, &caller, n)))
+            .map(|n| (Arc::clone(n), in_use(s, &caller, n, &maintenance)))
             .collect();
         (s.seq, found)
     });
@@ -135,9 +138,35 @@ pub(crate) fn allocated_gpus(site: &Site, node: &NodeName) -> GpuSet {
     held
 }
 
+/// The maintenance windows that are open: what each is called, and the nodes that it covers. Everybody may
+/// know of them.
+fn maintenance(site: &Site, now: Time) -> Vec<(&Label, BTreeSet<&NodeName>)> {
+    let mut open = Vec::new();
+    for b in site.reservations.values() {
+        let r = &b.reservation;
+        if !r.is_maintenance() || r.window(now).is_none_or(|(start, _)| start > now) {
+            continue;
+        }
+        let nodes: BTreeSet<&NodeName> = match &r.over {
+            ReservationTarget::Nodes(names) => names.iter().collect(),
+            ReservationTarget::Gpus { .. } => b.nodes.iter().collect(),
+            ReservationTarget::Domain { level, path } => {
+                site.in_domain(*level, path).map(|n| &n.name).collect()
+            }
+        };
+        open.push((&r.name, nodes));
+    }
+    open
+}
+
 /// What jobs hold on a node, and why they stay away. Other projects' jobs are shown without a name to those who may not
 /// know of them.
-fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
+fn in_use(
+    site: &Site,
+    caller: &Caller,
+    node: &ModelNode,
+    maintenance: &[(&Label, BTreeSet<&NodeName>)],
+) -> NodeUse {
     let mut out = NodeUse { gpus: allocated_gpus(site, &node.name), ..NodeUse::default() };
     // The node may still name one that ended with no action.
     let live = |id: &u64| site.health.remediations.get(id).is_some_and(|r| r.outcome.is_none());
@@ -146,6 +175,11 @@ fn in_use(site: &Site, caller: &Caller, node: &ModelNode) -> NodeUse {
         Some(AllocationBlocker::Always(why)) => out.no_new_work = Some(why),
         Some(AllocationBlocker::IfOthersFit(why)) => out.avoided = Some(why),
         None => {}
+    }
+    if out.no_new_work.is_none()
+        && let Some((name, _)) = maintenance.iter().find(|(_, nodes)| nodes.contains(&node.name))
+    {
+        out.no_new_work = Some(format!("maintenance window {name}"));
     }
     for job in site.attempts_on(&node.name) {
         let Some(attempt) = &job.attempt else { continue };
@@ -199,7 +233,10 @@ fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
     node.host.clear();
     node.orphans.clear();
     // What was found is the site's; that it is used last is not.
-    node.avoided = node.avoided.map(|_| "something was found there".into());
+    node.avoided = node.avoided.map(|why| match why == muster_engine::NOT_CONNECTED {
+        true => why,
+        false => "something was found there".into(),
+    });
     if node.breaker.take().is_some() && node.state == "ready" {
         node.no_new_work = Some("blocked by an open breaker".into());
     }
@@ -224,13 +261,14 @@ fn node_name(text: &str) -> Reply<NodeName> {
 }
 
 fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
+    let now = app.brain().now();
     let found = app.brain().read(|s| {
         let node = s.nodes.get(name)?;
         let faults = s.faults_of(name).filter(|f| faults::sees(caller, f));
         let faults = faults.map(|f| faults::view(f)).collect();
         let open = s.health.open_on(name).filter(|f| health::sees(s, caller, f));
         let findings = open.map(|f| health::findings::view(f)).collect();
-        let used = in_use(s, caller, node);
+        let used = in_use(s, caller, node, &maintenance(s, now));
         let remediation = used.remediation.and_then(|id| s.health.remediations.get(&id));
         let remediation = remediation.map(|r| health::remediations::view(s, r));
         let wrong = (faults, findings, remediation);

@@ -55,6 +55,9 @@ fn hide_reason(
 pub(crate) fn hide(app: &App, bound: Option<&ProjectName>, job: &mut Job) {
     let Some(a) = &mut job.attempt else { return };
     if let Some(stop) = &mut a.stop {
+        if let Some((_, words)) = reason_for(app, bound, &stop.reason) {
+            job.reason = Some(words);
+        }
         hide_reason(app, bound, &mut stop.reason, &mut stop.message);
     }
     if let Some(notice) = &mut a.notice {

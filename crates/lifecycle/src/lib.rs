@@ -106,6 +106,10 @@ pub fn step(node: &Node, step: Step) -> Result<Option<Stage>, StepError> {
             Stage::Drained | Stage::Enrolled | Stage::Quarantined | Stage::Repairing,
         ) => Ok(Some(Stage::Retired)),
         (Step::Retire, _) if !node.reachable => Ok(Some(Stage::Retired)),
+        (Step::Retire, Stage::Draining) => fail(
+            "work is still leaving it; wait until it is drained, or stop the work with `muster \
+                  node drain --stop`",
+        ),
         (Step::Retire, _) => fail("it is in service; drain it first"),
     }
 }

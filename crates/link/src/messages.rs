@@ -276,7 +276,7 @@ pub enum FromServer {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         output_age: bool,
     },
-    /// The request is refused; the connection closes.
+    /// The request is refused, or what came cannot be read; the connection closes.
     Refused {
         /// `token`, `identity`, `duplicate`, `protocol`, `changing`, `site`, `stale_leader` or
         /// `retired`.
@@ -304,9 +304,9 @@ pub enum FromServer {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         uncertain: bool,
     },
-    /// Output up to these offsets is kept.
+    /// Output up to these offsets need not be sent again: it is kept, or it is not this node's to send.
     LogKept {
-        /// What is kept.
+        /// What need not be sent again.
         kept: Vec<LogMark>,
     },
     /// The end of these attempts is in the log; their traces on the node may go.
@@ -437,7 +437,8 @@ pub struct LogChunk {
     pub rank: u32,
     /// Stdout or stderr.
     pub stream: Stream,
-    /// Offset of its first byte in the stream. A gap means that the node had to drop output.
+    /// Offset of its first byte in the stream. A gap means that the node had to drop output; a piece
+    /// without data says that there is one before it.
     pub offset: u64,
     /// How long ago the agent saw it, by a clock that nobody can set. None where nobody looked when it
     /// was written.

@@ -1,6 +1,7 @@
 //! Circuit breakers on allocation: what is open takes no work.
 
 use crate::entity::Entity;
+use crate::names::ProjectName;
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,18 @@ pub struct Breaker {
     /// What the probe is, while it is half open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
+    /// Only jobs of this project wait behind it, since only its jobs failed; none: everybody's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub project: Option<ProjectName>,
+}
+
+impl Breaker {
+    /// Does it keep jobs of this project from starting, where it is not closed?
+    #[must_use]
+    pub fn concerns(&self, project: &ProjectName) -> bool {
+        self.project.as_ref().is_none_or(|own| own == project)
+    }
 }
 
 /// What decides whether a half-open breaker closes.

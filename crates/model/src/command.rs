@@ -174,6 +174,14 @@ pub enum Command {
         /// How long this server had not heard it before; none where it hears it for the first time.
         silent_for: Option<Span>,
     },
+    /// The connection of an agent ended and no other began, or one began. Nothing is written for it:
+    /// it says where new work does not go before the heartbeat is lost.
+    AgentConnection {
+        /// The node the agent runs on.
+        node: NodeName,
+        /// Is it connected?
+        connected: bool,
+    },
     /// The agent has not been heard for too long.
     NodeLost {
         /// The node whose heartbeat was lost.

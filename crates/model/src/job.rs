@@ -17,6 +17,7 @@ mod change;
 mod fence;
 mod preempted;
 mod recovery;
+mod reserved_start;
 mod shared_spec;
 mod slot_end;
 mod verdict;
@@ -663,6 +664,9 @@ pub struct Job {
     /// Its reserved start, while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_start: Option<ReservedStart>,
+    /// Why the reserved start that it had was taken back, while it waits without another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_withdrawn: Option<String>,
     /// Nodes an elastic gang wants next; the written size when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,

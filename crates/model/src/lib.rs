@@ -26,6 +26,7 @@ pub mod mig;
 pub mod names;
 pub mod near;
 pub mod node;
+pub mod node_paths;
 pub mod object;
 pub mod placement;
 pub mod policy;
@@ -44,7 +45,6 @@ pub mod tenant;
 pub mod text;
 pub mod topology;
 pub mod units;
-pub mod volume_source;
 pub mod whatif;
 
 pub use command::{Actor, Answer, Command, IdempotencyKey, Refusal, RefusalCode, Request};

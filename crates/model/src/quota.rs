@@ -17,6 +17,9 @@ const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 10_000;
 /// Most limits of one node.
 const MAX_LIMITS: usize = 64;
+/// Most nodes times different kinds of GPU that the tree limits: what is used is counted for each, in
+/// about 80 bytes, and a node may name other kinds than the next.
+const MAX_COUNTED: usize = 500_000;
 /// Most GPUs in one limit.
 const MAX_GPUS: u32 = 100_000_000;
 
@@ -128,6 +131,16 @@ impl Quotas {
             let message = format!("{} nodes are more than {MAX_NODES}", self.tree.len());
             return Err(problem("tree", message, "let several projects hang on one node"));
         }
+        let limits = self.tree.iter().flat_map(|q| &q.gpus);
+        let kinds = limits.map(|l| (&l.sku, l.tier)).collect::<BTreeSet<_>>().len();
+        if self.tree.len().saturating_mul(kinds) > MAX_COUNTED {
+            let nodes = self.tree.len();
+            let message = format!(
+                "{nodes} nodes with limits for {kinds} different kinds of GPU (SKU and tier) are more \
+                 than can be counted: {MAX_COUNTED} of one times the other"
+            );
+            return Err(problem("tree", message, "name fewer SKUs and tiers, or use fewer nodes"));
+        }
         let mut by_name: BTreeMap<&Label, &Quota> = BTreeMap::new();
         let mut owned: BTreeSet<&ProjectName> = BTreeSet::new();
         for (i, q) in self.tree.iter().enumerate() {
@@ -223,6 +236,22 @@ mod tests {
         assert!(q.check().unwrap_err().message.contains("never ends"));
         let q = read(r#"{"tree":[{"name":"a","parent":"x"}]}"#);
         assert_eq!(q.check().unwrap_err().field, "tree[0].parent");
+    }
+
+    #[test]
+    fn what_would_take_more_memory_than_a_site_needs_is_refused() {
+        let tree = |nodes: usize, kinds: usize| {
+            let node = |i: usize| {
+                let sku = format!("s{}", i % kinds);
+                serde_json::json!({"name": format!("n{i}"), "gpus": [{"sku": sku, "nominal": 1}]})
+            };
+            let all: Vec<_> = (0..nodes).map(node).collect();
+            read(&serde_json::json!({ "tree": all }).to_string())
+        };
+        let e = tree(1000, 1000).check().unwrap_err();
+        assert_eq!(e.field, "tree");
+        assert!(e.message.contains("1000 nodes") && e.message.contains("1000 different kinds"));
+        tree(MAX_NODES, 8).check().unwrap();
     }
 
     #[test]

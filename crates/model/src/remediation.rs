@@ -235,6 +235,9 @@ pub struct Remediation {
     pub step: RemediationStep,
     /// Why it is in this state.
     pub why: String,
+    /// Why it was chosen, while `why` says what delays it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_why: Option<String>,
     /// When it was chosen.
     pub at: Time,
     /// Since when it is in this state.
@@ -715,6 +718,7 @@ mod tests {
             leave: Leave::Checkpoint,
             step,
             why: String::new(),
+            chosen_why: None,
             at: Time(0),
             since: Time(0),
             until: None,

@@ -14,6 +14,7 @@ pub use secrets::{check_secret, check_secrets, secret_variable};
 use crate::contained::check_path;
 use crate::job::Condition;
 use crate::names::turns_text;
+use crate::node_paths::check_checkpoints;
 use crate::spec::{Group, JobSpec, OnPartition, SpecProblem, problem};
 use crate::units::Span;
 
@@ -104,7 +105,7 @@ pub fn resolve(spec: &JobSpec) -> Result<Resolved, SpecProblem> {
         ));
     }
     simulate(spec)?;
-    lists::volumes(&spec.volumes)?;
+    lists::volumes(&spec.volumes, spec.run.image.is_some())?;
     in_container(spec)?;
     count("secrets", spec.secrets.len())?;
     spec.secrets.iter().try_for_each(|s| check_secret(s.as_str()))?;
@@ -168,6 +169,14 @@ fn short_enough(spec: &JobSpec, tasks: usize) -> Result<(), SpecProblem> {
 fn checkpoint(spec: &JobSpec) -> Result<(), SpecProblem> {
     let Some(c) = &spec.checkpoint else { return Ok(()) };
     absolute("checkpoint.dir", &c.dir)?;
+    let places = spec.volumes.iter().map(|v| &*v.at);
+    check_checkpoints(&c.dir, places).map_err(|why| {
+        problem(
+            "checkpoint.dir",
+            format!("checkpoints cannot be written to `{}`: {why}", shown(&c.dir)),
+            "name a directory that lasts and that every node sees, like /shared/ckpt; not /, and nothing in /proc, /sys, /dev or /run",
+        )
+    })?;
     if let Some(s) = &c.request.signal
         && signal_number(s).is_none()
     {

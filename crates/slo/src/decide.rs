@@ -183,6 +183,10 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     // An incident has one beginning, wherever it is shown: what else is in its alert may be older.
     let began = (g.lead.topic == Topic::Incident).then_some(g.lead.since);
     let since_all = g.all.iter().map(|c| c.since).min().unwrap_or(now);
+    // What was over before all that is so now began, and was something else, is no part of it.
+    let goes_on =
+        |a: &&Alert| a.kind == g.lead.kind || g.all.iter().any(|c| c.since <= a.changed_at);
+    let began_before = before.filter(goes_on).map_or(since_all, |a| a.since.min(since_all));
     let mut affected: BTreeMap<JobId, u32> = BTreeMap::new();
     for (job, gpus) in g.all.iter().flat_map(|c| &c.affected) {
         let most = affected.entry(*job).or_default();
@@ -215,7 +219,7 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
         paged: before.is_some_and(|a| a.paged) || (urgency == Urgency::Page && silence.is_none()),
         objectives: objectives.into_iter().cloned().collect(),
         // Of an alert that goes on, the beginning stays when its first condition is over.
-        since: began.unwrap_or(before.map_or(since_all, |a| a.since.min(since_all))),
+        since: began.unwrap_or(began_before),
         raised_at,
         changed_at: now,
         loud_since: match silence {

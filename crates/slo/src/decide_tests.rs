@@ -471,6 +471,28 @@ fn the_alert_of_an_incident_began_when_the_incident_did() {
 }
 
 #[test]
+fn an_alert_of_another_kind_did_not_begin_with_what_was_over_before() {
+    let mut w = AlertFixture::new();
+    let lost = finding(1, "node:n7-1", Urgency::Page);
+    let gpu = Condition {
+        since: at(78),
+        ..condition("finding:2", Topic::Finding, "gpu-off-bus", "gpu:n7-1/3", Urgency::Page)
+    };
+    let since = |w: &AlertFixture| w.open.values().map(|a| (a.kind.clone(), a.since)).next();
+    w.see(at(30), std::slice::from_ref(&lost));
+    // Between two looks the node came back, and then lost a GPU.
+    w.see(at(90), std::slice::from_ref(&gpu));
+    assert_eq!(since(&w), Some(("gpu-off-bus".into(), at(78))));
+
+    // Where one was there when the other began, it is one trouble from its beginning on.
+    let mut w = AlertFixture::new();
+    w.see(at(30), std::slice::from_ref(&lost));
+    w.see(at(85), &[lost, gpu.clone()]);
+    w.see(at(90), &[gpu]);
+    assert_eq!(since(&w), Some(("gpu-off-bus".into(), T0)));
+}
+
+#[test]
 fn a_page_that_nobody_acknowledged_stays_a_page() {
     let mut w = AlertFixture::new();
     let (page, ticket) =

@@ -1,5 +1,6 @@
 //! What comes of reading a job, in whichever form it was written.
 
+use crate::error::FileError;
 use crate::flags;
 use muster_model::resolve::{check_run, resolve};
 use muster_model::spec::{JobSpec, SpecProblem};
@@ -29,6 +30,56 @@ impl Parsed {
             Some(name) => format!("`{name}` of the environment"),
             None => format!("`--{flag}` of the command line"),
         })
+    }
+
+    /// The `#SBATCH` option whose type of GPU is the SKU of `spec`, such as `h100` of
+    /// `--gres=gpu:h100:8`. None where something else decides the SKU.
+    #[must_use]
+    pub fn gpu_type(&self, spec: &JobSpec) -> Option<SlurmOption> {
+        let option = self.options.iter().find(|o| o.field == "gang.sku")?;
+        is_same("gang.sku", &self.spec, spec).then_some(*option)
+    }
+
+    /// Puts a SKU of the fleet where a `#SBATCH` line names a type of GPU: the only one that begins with it.
+    /// Where there is none, the type stays, and the server says what there is.
+    ///
+    /// # Errors
+    /// When several SKUs begin with it.
+    pub fn name_sku(
+        &self,
+        spec: &mut JobSpec,
+        known: &[String],
+        origin: &str,
+    ) -> Result<Option<Note>, FileError> {
+        let (Some(option), Some(kind)) = (self.gpu_type(spec), spec.gang.sku.clone()) else {
+            return Ok(None);
+        };
+        let (line, name) = (option.line, option.name);
+        let begins = |sku: &&str| {
+            let rest = sku.to_ascii_lowercase();
+            let rest = rest.strip_prefix(kind.as_str());
+            rest.is_some_and(|r| !r.starts_with(|c: char| c.is_ascii_alphanumeric()))
+        };
+        let mut skus: Vec<&str> = known.iter().map(String::as_str).filter(begins).collect();
+        if skus.contains(&kind.as_str()) {
+            return Ok(None);
+        }
+        skus.sort_unstable();
+        match skus.as_slice() {
+            [] => Ok(None),
+            [sku] => {
+                spec.gang.sku = Some((*sku).to_owned());
+                let message = format!("`{kind}` of `--{name}` is the SKU {sku} here");
+                Ok(Some(Note { line, message }))
+            }
+            several => {
+                let message = format!("`{kind}` may be {} here", several.join(" or "));
+                let any = several.join("|");
+                Err(FileError::new(origin, message).at(line, 0).about(format!("--{name}")).hint(
+                    format!("name one with `#MUSTER --sku`; `--sku '{any}'` takes any of them"),
+                ))
+            }
+        }
     }
 }
 
@@ -77,7 +128,7 @@ fn counted_with(option: &SlurmOption) -> Option<&'static str> {
 }
 
 /// Whether a field that an option can set and a flag can change has the same value in both.
-fn is_same(field: &str, a: &JobSpec, b: &JobSpec) -> bool {
+pub(crate) fn is_same(field: &str, a: &JobSpec, b: &JobSpec) -> bool {
     match field {
         "name" => a.name == b.name,
         "project" => a.project == b.project,

@@ -1,5 +1,6 @@
 //! `#SBATCH` directives: what each option of Slurm means here.
 
+mod options;
 mod size;
 
 use crate::error::{FileError, did_you_mean, shown};
@@ -8,117 +9,14 @@ use crate::parsed::{Note, SlurmOption};
 use crate::tree::TextPosition;
 use crate::words::ShellWord;
 use muster_model::Span;
+use muster_model::names::Label;
 use muster_model::resolve::signal_number;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::topology::Level;
+use options::Takes::{No, Value};
+use options::{all_names, known, short_option};
 use size::Size;
 use std::borrow::Cow;
-
-/// Whether an option takes a value.
-#[derive(Clone, Copy, PartialEq)]
-enum Takes {
-    No,
-    Value,
-    /// Only as `--option=VALUE`.
-    Maybe,
-}
-use Takes::{Maybe, No, Value};
-
-/// Options with a meaning here: short, long, value.
-const OPTIONS: [(&str, &str, Takes); 40] = [
-    ("J", "job-name", Value),
-    ("N", "nodes", Value),
-    ("n", "ntasks", Value),
-    ("", "ntasks-per-node", Value),
-    ("", "tasks-per-node", Value),
-    ("", "ntasks-per-gpu", Value),
-    ("", "gpus-per-node", Value),
-    ("", "gpus-per-task", Value),
-    ("", "gres", Value),
-    ("G", "gpus", Value),
-    ("c", "cpus-per-task", Value),
-    ("", "cpus-per-gpu", Value),
-    ("", "mem", Value),
-    ("", "mem-per-cpu", Value),
-    ("", "mem-per-gpu", Value),
-    ("t", "time", Value),
-    ("p", "partition", Value),
-    ("q", "qos", Value),
-    ("A", "account", Value),
-    ("a", "array", Value),
-    ("d", "dependency", Value),
-    ("D", "chdir", Value),
-    ("", "workdir", Value),
-    ("", "export", Value),
-    ("", "requeue", No),
-    ("", "no-requeue", No),
-    ("", "signal", Value),
-    ("", "exclusive", Maybe),
-    ("C", "constraint", Value),
-    ("o", "output", Value),
-    ("e", "error", Value),
-    ("", "comment", Value),
-    ("", "mail-type", Value),
-    ("", "mail-user", Value),
-    ("", "switches", Value),
-    ("H", "hold", No),
-    ("", "container-image", Value),
-    ("", "begin", Value),
-    ("b", "begin", Value),
-    ("", "wrap", Value),
-];
-
-/// Options that are known and have no effect: short, long, value, why.
-const IGNORED: [(&str, &str, Takes, &str); 48] = [
-    ("", "parsable", No, ""),
-    ("Q", "quiet", No, ""),
-    ("v", "verbose", No, ""),
-    ("W", "wait", No, "use `muster wait JOB`"),
-    ("", "test-only", No, "use `muster submit --dry-run`"),
-    ("i", "input", Value, "the ranks read from /dev/null"),
-    ("", "open-mode", Value, "output is stored for each attempt; use `muster logs`"),
-    ("w", "nodelist", Value, "nodes are chosen by the scheduler; use `--topology` of #MUSTER"),
-    ("x", "exclude", Value, "nodes are chosen by the scheduler; an operator can cordon a node"),
-    ("", "reservation", Value, "jobs of a project use its reservations by themselves"),
-    ("L", "licenses", Value, "licences are not counted"),
-    ("M", "clusters", Value, "choose the site with --server"),
-    ("", "nice", Maybe, "use --priority of #MUSTER"),
-    ("", "priority", Value, "use --priority of #MUSTER"),
-    ("", "deadline", Value, "deadlines are not supported yet"),
-    ("", "wckey", Value, ""),
-    ("O", "overcommit", No, "GPUs and processors are never shared between jobs"),
-    ("s", "oversubscribe", No, "a GPU is shared with `--gpu-milli` of #MUSTER only"),
-    ("k", "no-kill", Maybe, "a gang that loses a node starts again from its checkpoint"),
-    ("", "kill-on-invalid-dep", Value, "a job whose dependency cannot be met is cancelled"),
-    ("", "spread-job", No, "use `--spread leaf` of #MUSTER"),
-    ("", "contiguous", No, "use `--topology leaf` of #MUSTER"),
-    ("", "use-min-nodes", No, ""),
-    ("m", "distribution", Value, "ranks are numbered node by node"),
-    ("", "cpu-bind", Value, ""),
-    ("", "gpu-bind", Value, "each rank sees the GPUs of its node; use LOCAL_RANK"),
-    ("", "mem-bind", Value, ""),
-    ("", "hint", Value, ""),
-    ("", "threads-per-core", Value, ""),
-    ("", "ntasks-per-core", Value, ""),
-    ("", "ntasks-per-socket", Value, ""),
-    ("", "sockets-per-node", Value, ""),
-    ("", "cores-per-socket", Value, ""),
-    ("B", "extra-node-info", Value, ""),
-    ("S", "core-spec", Value, ""),
-    ("", "thread-spec", Value, ""),
-    ("", "cpu-freq", Value, ""),
-    ("", "gpu-freq", Value, ""),
-    ("", "tmp", Value, "local disks are not scheduled"),
-    ("", "get-user-env", Maybe, "the submitting shell's environment is not passed on"),
-    ("", "propagate", Maybe, ""),
-    ("", "profile", Value, ""),
-    ("", "acctg-freq", Value, ""),
-    ("", "network", Value, ""),
-    ("", "x11", Maybe, ""),
-    ("", "reboot", No, ""),
-    ("", "ignore-pbs", No, ""),
-    ("F", "nodefile", Value, ""),
-];
 
 /// A field of the spec and the directive that set it.
 pub(crate) type Set = Vec<(String, TextPosition)>;
@@ -174,9 +72,7 @@ impl Slurm {
                 }
             };
             let (name, takes, why) = known(&long).ok_or_else(|| {
-                let mut names: Vec<&str> = OPTIONS.iter().map(|o| o.1).collect();
-                names.extend(IGNORED.iter().map(|o| o.1));
-                let hint = crate::error::closest(&long, &names).map_or_else(
+                let hint = crate::error::closest(&long, &all_names()).map_or_else(
                     || "remove it, or put `##` before the line to keep it as a comment".to_owned(),
                     |k| format!("did you mean `--{k}`?"),
                 );
@@ -260,7 +156,7 @@ impl Slurm {
         let line = place.line;
         let field = match at.given.name {
             "job-name" => {
-                spec.name = Some(at.parse("letters, digits, `-`, `_` and `.`")?);
+                spec.name = Some(self.job_name(at)?);
                 "name"
             }
             "time" => {
@@ -269,6 +165,7 @@ impl Slurm {
             }
             "partition" => {
                 spec.tags.insert("partition".into(), value.into());
+                spec.run.env.insert("SLURM_JOB_PARTITION".into(), value.into());
                 self.note(line, "partitions do not exist here; stored as the tag `partition`");
                 "tags"
             }
@@ -376,6 +273,26 @@ impl Slurm {
         Ok(())
     }
 
+    /// Slurm takes every name. Here it becomes the nearest one that a job can have.
+    fn job_name(&mut self, at: &OptionReader<'_>) -> Result<Label, FileError> {
+        let given = at.given.value.as_str();
+        if let Ok(name) = given.parse() {
+            return Ok(name);
+        }
+        let allowed = "letters, digits, `-`, `_` and `.`, at most 128";
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let plain: String =
+            given.chars().map(|c| if good(c) { c } else { '-' }).take(128).collect();
+        let near = plain.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        let name = near.parse::<Label>().map_err(|_| {
+            at.fail(format!("`{}` cannot be the name of a job", shown(given)))
+                .hint(format!("a name has {allowed}, and begins and ends with a letter or a digit"))
+        })?;
+        let message = format!("a name has {allowed}: the job is called `{name}`");
+        self.note(at.given.place.line, message);
+        Ok(name)
+    }
+
     fn export(&mut self, spec: &mut JobSpec, at: &OptionReader<'_>) -> Result<(), FileError> {
         for part in at.given.value.split(',') {
             match part.split_once('=') {
@@ -453,25 +370,6 @@ fn gpus_of_gres(part: &str) -> Option<Cow<'_, str>> {
 /// Without the sockets that Slurm allows after a number of GPUs: `8(S:0-1)`.
 fn kind_and_count(text: &str) -> &str {
     text.split('(').next().unwrap_or(text)
-}
-
-/// `N2`, `N` or `J` with its value glued on.
-fn short_option(short: &str) -> Option<(String, Option<String>)> {
-    let letter = short.chars().next()?;
-    let rest = &short[letter.len_utf8()..];
-    let letter = letter.to_string();
-    let options = OPTIONS.iter().map(|o| (o.0, o.1));
-    let ignored = IGNORED.iter().map(|o| (o.0, o.1));
-    let long = options.chain(ignored).find(|(s, _)| *s == letter)?.1;
-    Some((long.to_owned(), Some(rest.to_owned()).filter(|r| !r.is_empty())))
-}
-
-/// Name, value, and for ignored options why.
-fn known(long: &str) -> Option<(&'static str, Takes, Option<&'static str>)> {
-    if let Some((_, name, takes)) = OPTIONS.iter().find(|o| o.1 == long) {
-        return Some((name, *takes, None));
-    }
-    IGNORED.iter().find(|o| o.1 == long).map(|(_, name, takes, why)| (*name, *takes, Some(*why)))
 }
 
 /// An option at its place, for reading its value.

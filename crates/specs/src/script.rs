@@ -1,8 +1,10 @@
 //! Shell scripts with directives: which lines count, and what they say.
 
+mod calls;
+
 use crate::error::FileError;
 use crate::flags;
-use crate::parsed::{Note, Parsed, check, overruled};
+use crate::parsed::{Note, Parsed, check, is_same, overruled};
 use crate::sbatch::{Set, Slurm};
 use crate::tree::{TextPosition, TextPositions};
 use crate::words::{self, ShellWord};
@@ -74,12 +76,10 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Parsed, FileError> {
         .extend(overruled(&slurm.options, &slurms, &spec, |flag| format!("`--{flag}` of #MUSTER")));
     slurm.apply_after_directives(&mut spec);
     notes.append(&mut slurm.notes);
-    if slurm.seen
-        && let Some(line) = calls_srun(text, last)
-    {
-        let message = "the script runs once for every rank already, so `srun` would start \
-                       everything again; call the program itself";
-        notes.push(Note { line, message: message.into() });
+    // What #MUSTER overruled decides nothing any more.
+    slurm.options.retain(|o| is_same(o.field, &slurms, &spec));
+    if slurm.seen {
+        notes.extend(calls::notes(text, last));
     }
     notes.sort_by_key(|n| n.line);
     if spec.name.is_none() {
@@ -133,17 +133,6 @@ fn located(origin: &str, p: SpecProblem, set: &Set) -> FileError {
         Some(place) => error.at(place.line, place.column),
         None => error,
     }
-}
-
-/// The first line after the header that calls `srun`.
-fn calls_srun(text: &str, skip: u32) -> Option<u32> {
-    let calls = |l: &str| {
-        let l = l.trim_start();
-        l.split(|c: char| c.is_whitespace() || matches!(c, ';' | '&' | '|'))
-            .find(|w| !w.is_empty() && !w.contains('=') && *w != "exec" && *w != "time")
-            .is_some_and(|w| w == "srun")
-    };
-    (1u32..).zip(text.lines()).skip(skip as usize).find(|(_, l)| calls(l)).map(|(n, _)| n)
 }
 
 /// A script without a name is called after its file, as Slurm does it.

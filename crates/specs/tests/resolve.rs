@@ -26,6 +26,17 @@ fn volumes_stay_out_of_the_systems_own_places() {
     for at in ["/", "//", "/./", "/proc", "/sys/x", "/dev/shm", "data", "/a/../proc", "/a\0"] {
         assert_eq!(refused(|s| s.volumes = vec![volume("/d", at)]).field, "volumes[0].at");
     }
+    // What images have of their own is theirs.
+    for at in ["/etc", "/etc/passwd", "/run/data"] {
+        let e = refused(|s| s.volumes = vec![volume("/d", at)]);
+        assert_eq!(e.field, "volumes[0].at");
+        assert!(e.message.contains("the node's own"), "{e}");
+        let in_image = spec(|s| {
+            s.run.image = Some("local/x:1".into());
+            s.volumes = vec![volume("/d", at)];
+        });
+        assert!(resolve(&in_image).is_ok(), "{at}");
+    }
     assert_eq!(refused(|s| s.volumes = vec![volume("d", "/d")]).field, "volumes[0].from");
     let e = refused(|s| s.volumes = vec![volume("/a", "/d"), volume("/b", "/d/")]);
     assert_eq!(e.field, "volumes[1].at");
@@ -53,6 +64,18 @@ fn checkpoints_limits_and_tags_are_checked() {
     for (field, c) in cases {
         assert_eq!(refused(|s| s.checkpoint = c).field, field);
     }
+    for dir in ["/", "/./", "/proc/self/root", "/sys/x", "/dev/shm/ckpt", "/run/ckpt"] {
+        let e = refused(|s| s.checkpoint = checkpoint(dir, None, None));
+        assert_eq!(e.field, "checkpoint.dir", "{dir}");
+        assert!(e.message.contains("cannot be written to"), "{e}");
+    }
+    // In a volume it is the volume's.
+    let in_volume = spec(|s| {
+        s.run.image = Some("local/x:1".into());
+        s.volumes = vec![Volume { from: "/data".into(), at: "/run/v".into(), read_only: false }];
+        s.checkpoint = checkpoint("/run/v/ckpt", None, None);
+    });
+    assert!(resolve(&in_volume).is_ok());
     assert_eq!(refused(|s| s.time_limit = Some(Span(0))).field, "time_limit");
     assert_eq!(refused(|s| s.retries.application = 10_001).field, "retries.application");
     let e = refused(|s| s.on_partition = Some(OnPartition::StopAfter(Span(0))));

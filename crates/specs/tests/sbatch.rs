@@ -148,6 +148,70 @@ fn what_one_option_does_not_count_follows_from_the_others() {
 }
 
 #[test]
+fn a_name_that_a_job_cannot_have_becomes_one_that_it_can() {
+    for (given, name) in [
+        ("\"my job\"", "my-job"),
+        ("'eval (v2)'", "eval--v2"),
+        ("_x_", "x"),
+        ("fine.name", "fine.name"),
+    ] {
+        let parsed = read(&format!("#SBATCH --job-name={given}\n"));
+        assert_eq!(parsed.spec.name.as_ref().map(|n| n.as_str()), Some(name));
+        let notes: Vec<String> = parsed.notes.iter().map(ToString::to_string).collect();
+        assert_eq!(notes.len(), usize::from(given != name), "{notes:?}");
+        assert!(
+            notes.iter().all(|n| n.contains(&format!("the job is called `{name}`"))),
+            "{notes:?}"
+        );
+    }
+    let e = job::parse("#!/bin/sh\n#SBATCH -J ***\ntrue\n", "j.sh").unwrap_err();
+    assert!(
+        e.to_string().starts_with("j.sh:2:9: --job-name: `***` cannot be the name of a job"),
+        "{e}"
+    );
+    assert!(e.to_string().contains("begins and ends with a letter or a digit"), "{e}");
+}
+
+#[test]
+fn tasks_without_nodes_are_on_one_node_with_a_note() {
+    let on_one = "line 2: all tasks are asked on one node: add --nodes for more";
+    assert_eq!(notes("#SBATCH --ntasks=16 --gpus-per-task=1\n"), [on_one]);
+    assert_eq!(
+        notes("#SBATCH --ntasks=1\n#SBATCH --wait-all-nodes=1\n").len(),
+        1,
+        "that of line 3"
+    );
+    assert_eq!(notes("#SBATCH --ntasks=16 --gpus=16\n").len(), 1, "one is enough");
+}
+
+#[test]
+fn a_type_of_gpu_is_the_only_sku_that_begins_with_it() {
+    let skus = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    let one = skus(&["a100-sxm", "h100-sxm", "h1000"]);
+    let parsed = read("#SBATCH --gres=gpu:H100:8\n");
+    let mut spec = parsed.spec.clone();
+    let note = parsed.name_sku(&mut spec, &one, "j.sh").unwrap().unwrap();
+    assert_eq!(note.to_string(), "line 2: `h100` of `--gres` is the SKU h100-sxm here");
+    assert_eq!(spec.gang.sku.as_deref(), Some("h100-sxm"));
+    // A SKU of that very name, and a type that nothing begins with, stay as they are.
+    for known in [skus(&["h100", "h100-sxm"]), skus(&["h200-sxm"]), skus(&[])] {
+        let mut spec = parsed.spec.clone();
+        assert_eq!(parsed.name_sku(&mut spec, &known, "j.sh"), Ok(None));
+        assert_eq!(spec, parsed.spec);
+    }
+    let several = skus(&["h100-sxm", "h100-pcie"]);
+    let e = parsed.name_sku(&mut parsed.spec.clone(), &several, "j.sh").unwrap_err().to_string();
+    assert!(e.starts_with("j.sh:2: --gres: `h100` may be h100-pcie or h100-sxm here\n"), "{e}");
+    assert!(e.contains("`--sku 'h100-pcie|h100-sxm'`"), "{e}");
+    // What overrules the type is no type.
+    let flag = read("#SBATCH --gres=gpu:h100:8\n");
+    let mut spec = flag.spec.clone();
+    muster_specs::flags::apply(&mut spec, "sku", Some("h100-pcie")).unwrap();
+    let ours = read("#SBATCH --gres=gpu:h100:8\n#MUSTER --sku h200\n");
+    assert_eq!((flag.gpu_type(&spec), ours.gpu_type(&ours.spec)), (None, None));
+}
+
+#[test]
 fn a_project_from_the_environment_is_not_called_a_flag() {
     let parsed = read("#SBATCH --account=lab\n#SBATCH -t 10\n");
     let mut spec = parsed.spec.clone();

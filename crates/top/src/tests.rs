@@ -17,6 +17,7 @@ use muster_api::{
 use muster_client::{Frame, FrameBody, GpuCell, Hints};
 use muster_model::alert::{Topic, Urgency};
 use muster_model::job::{Basis, JobState, Verdict};
+use muster_model::spec::{GpuPart, Group};
 use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
 use ratatui::Terminal;
@@ -539,6 +540,29 @@ fn colours_are_only_there_when_wanted() {
     assert!(!coloured(&m));
     m.colour = true;
     assert!(coloured(&m));
+}
+
+#[test]
+fn a_share_of_a_gpu_is_shown_as_what_it_is() {
+    let mut m = job();
+    let mut detail = m.job.clone().expect("it is open");
+    let share = Group {
+        nodes: 1,
+        gpus: 1,
+        part: Some(GpuPart::Milli(250)),
+        ..detail.job.groups[0].clone()
+    };
+    detail.job.groups = vec![share].into();
+    if let Some(attempt) = &mut detail.job.attempt {
+        attempt.slots.truncate(1);
+    }
+    m.update(Msg::Job(Box::new(detail.clone())));
+    let shown = text(&mut m, 120, 40);
+    assert!(shown.contains("  1 node, 0.25 GPUs  project"), "{shown}");
+    m.update(Msg::Jobs(Jobs { running: vec![detail.job], ..Jobs::default() }));
+    press(&mut m, "2");
+    let shown = text(&mut m, 120, 40);
+    assert!(shown.contains("1 run on 0.25 GPUs"), "{shown}");
 }
 
 #[test]

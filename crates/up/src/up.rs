@@ -68,6 +68,7 @@ impl StartedServer {
 
 /// `muster server`.
 pub(crate) async fn serve(options: ServerOptions) -> Result<u8, Fail> {
+    free_ports(&options)?;
     private_dir(&options.data_dir)?;
     let topology = options.topology.as_deref().map(assemble::topology_file).transpose()?;
     let started = assemble::start_server(&options, topology, false).await?;
@@ -98,6 +99,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
     }
     options.sku.parse::<muster_simnode::Sku>().map_err(Fail::usage)?;
     let data_dir = &options.server.data_dir;
+    free_ports(&options.server)?;
     private_dir(data_dir)?;
     let can = Abilities::of_this_process(&Accounts::default());
     let separation = Isolation::default().separation(&can);
@@ -272,6 +274,21 @@ async fn until_end(
     stop.cancel();
     let _ = served.await;
     Ok(0)
+}
+
+/// A start on a port that is in use makes no new data directory. Where there is one, the server that had it
+/// may only just be ending.
+fn free_ports(options: &ServerOptions) -> Result<(), Fail> {
+    if options.data_dir.exists() {
+        return Ok(());
+    }
+    for (addr, what) in [(options.listen, "the API"), (options.link_listen, "the agent link")] {
+        std::net::TcpListener::bind(addr).map_err(|e| {
+            Fail::failed(format!("cannot listen on {addr} for {what} (is it in use?): {e}"))
+                .hint("`muster doctor` searches for the cause")
+        })?;
+    }
+    Ok(())
 }
 
 /// Keys and tokens are in there.

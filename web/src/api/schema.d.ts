@@ -2507,6 +2507,8 @@ export interface components {
             /** @description What the probe is, while it is half open: `qualification of NODE` or `attempt JOB.ATTEMPT`. */
             probe?: string | null;
             probe_at?: components["schemas"]["Timestamp"] | null;
+            /** @description Only jobs of this project wait behind it; null: everybody's. */
+            project?: string | null;
             /** @description Why it entered this state, for people. */
             reason: string;
             /** @description When it entered this state. */
@@ -4808,7 +4810,7 @@ export interface components {
             progress?: components["schemas"]["Progress"] | null;
             /** @description Who owns it. */
             project: string;
-            /** @description Why it ended, or why the last attempt did. */
+            /** @description Why it ended, or why its attempt is stopped; of a job that waits, why its last one ended. */
             reason?: string | null;
             recovery?: components["schemas"]["Recovery"] | null;
             reserved_start?: components["schemas"]["ReservedStart"] | null;

@@ -6,8 +6,8 @@ use super::{ctr, podman};
 use crate::isolation::source::{SourceError, open_source};
 use crate::isolation::{Account, Refusal, as_account, replaced};
 use muster_model::contained::is_image_name;
+use muster_model::node_paths::check_source;
 use muster_model::spec::Volume;
-use muster_model::volume_source::check_source;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 

@@ -45,6 +45,7 @@ pub(crate) use view::{named, replaced};
 
 use muster_model::units::Span;
 use serde::{Deserialize, Serialize};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Whether ranks may run where they cannot be isolated.
@@ -132,6 +133,20 @@ pub(crate) fn has_power(number: u32) -> bool {
         .find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok())
         .unwrap_or(0);
     powers >> number & 1 == 1
+}
+
+/// The number of the kernel's first user namespace.
+const FIRST_USERS: u64 = 0xEFFF_FFFD;
+
+/// Whether programs without powers keep at least the `oom_score_adj` that this process gave them:
+/// the kernel sees to that for whoever has this power in its first user namespace.
+fn keeps_oom_score() -> bool {
+    let first = match std::fs::metadata("/proc/self/ns/user") {
+        Ok(users) => users.ino() == FIRST_USERS,
+        // A kernel without such namespaces has no other.
+        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+    };
+    first && has_power(SYS_RESOURCE)
 }
 
 /// Whether this process can isolate ranks.

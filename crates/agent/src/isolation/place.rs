@@ -3,14 +3,13 @@
 
 use super::account::Account;
 use super::{as_account, sys};
+use muster_model::node_paths::check_place;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// What is the kernel's or the node's own stays so for the ranks.
-const KEPT: [&str; 5] = ["/proc", "/sys", "/run", "/dev", "/etc"];
 /// Directories that are there to mount something in. A place that is missing there is made in a
 /// copy that the slot alone sees.
 const COPIED: [&str; 3] = ["/mnt", "/srv", "/media"];
@@ -44,11 +43,8 @@ pub(crate) fn refused(at: &Path, hidden: &[PathBuf]) -> Option<String> {
 /// The same for a place that no link leads to.
 pub(super) fn refused_at(real: &Path, hidden: &[PathBuf]) -> Option<String> {
     let elsewhere = "choose a directory of its own, such as /mnt/data";
-    if real.parent().is_none() {
-        return Some(format!("it would cover the whole node: {elsewhere}"));
-    }
-    if let Some(kept) = KEPT.iter().find(|d| real.starts_with(d)) {
-        return Some(format!("what is in {kept} is the node's own: {elsewhere}"));
+    if let Err(why) = check_place(&real.to_string_lossy(), false) {
+        return Some(format!("{why}: {elsewhere}"));
     }
     if hidden.iter().any(|d| real.starts_with(d)) {
         return Some(format!("this is the agent's or the server's own directory: {elsewhere}"));

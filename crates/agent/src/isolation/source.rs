@@ -4,8 +4,8 @@
 use super::Refusal;
 use super::account::Account;
 use super::place::descriptor;
+use muster_model::node_paths::{RefusedSource, check_source};
 use muster_model::spec::Volume;
-use muster_model::volume_source::{RefusedSource, check_source};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::secrets;
 use muster_link::private::write as write_private;
+use muster_model::node_paths::check_source;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -109,7 +110,9 @@ pub(super) fn build(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<(), R
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(node("cannot read mounts"))?;
     groups::show_own(plan.group, &mounts).map_err(node("cannot hide control groups"))?;
-    proc_and_sys().map_err(node("cannot mount /proc"))?;
+    // CUDA does not start where it cannot write the names of its threads.
+    let read_only = inside.gpus.is_none() && !super::keeps_oom_score();
+    proc_and_sys(read_only).map_err(node("cannot mount /proc"))?;
     let mut places = MountPoints::default();
     for s in &shown {
         let changed = |real: &Path| (real != s.at).then(|| CHANGED.to_owned());
@@ -185,10 +188,10 @@ fn make_lasting(dir: &Path, inside: &IsolationView) -> Result<(), Refusal> {
             "`{dir}` is in the agent's own directory: put checkpoints elsewhere"
         )));
     }
-    if within(Path::new("/run")) || within(Path::new("/dev")) {
+    if let Err(why) = check_source(&dir.to_string_lossy()) {
         let dir = dir.display();
         return Err(Refusal::Job(format!(
-            "`{dir}` is gone when the job ends: put checkpoints elsewhere"
+            "checkpoints cannot be written to `{dir}`: {why}; put them elsewhere"
         )));
     }
     checkpoint_dir::ready(dir).map_err(|e| checkpoint_dir::refusal(dir, Some(&inside.account), &e))
@@ -258,12 +261,17 @@ fn hide(inside: &IsolationView) -> io::Result<()> {
     Ok(())
 }
 
-/// Processes of the slot alone, and no way to turn the node's knobs.
-fn proc_and_sys() -> io::Result<()> {
+/// Processes of the slot alone, and no way to turn the node's knobs. All of `/proc` is read-only where
+/// the kernel would let a rank lower its `oom_score_adj`, and be ended after the agent: each process has
+/// a file for it.
+fn proc_and_sys(read_only: bool) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     let proc = Path::new("/proc");
+    let mut before = ExistingMounts::now()?;
     sys::mount(Some(proc), proc, Some("proc"), flags, None)?;
-    let before = ExistingMounts::now()?;
+    if !read_only {
+        before = ExistingMounts::now()?;
+    }
     for path in READ_ONLY.iter().map(Path::new).filter(|p| p.exists()) {
         sys::mount(Some(path), path, None, libc::MS_BIND | libc::MS_REC, None)?;
     }

@@ -169,7 +169,7 @@ impl Session {
                 break;
             }
             for mut chunk in chunks {
-                left = left.saturating_sub(chunk.data.len());
+                left = left.saturating_sub(crate::logs::cost(&chunk.data));
                 if !output_age {
                     chunk.age = Some(Span(0));
                 }

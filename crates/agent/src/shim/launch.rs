@@ -177,7 +177,7 @@ fn start(
     // What runs a container needs the powers that it keeps from the container.
     let plain = rank.argv.is_empty();
     // It would hand a score on to what watches the container: only the program inside gets one.
-    let scored = plain && process::has_lower_oom_score();
+    let score = plain.then(process::rank_oom_score);
     #[expect(unsafe_code, reason = "a rank joins its group before its program starts")]
     // SAFETY: between fork and exec only async-signal-safe calls are made, and nothing is
     // allocated; the descriptors outlive the call to spawn.
@@ -186,8 +186,8 @@ fn start(
             // The supervisor blocks signals for itself; a shell that waits for its children would
             // wait for ever.
             process::unblock_signals()?;
-            if scored {
-                process::raise_oom_score();
+            if let Some(score) = &score {
+                process::set_oom_score(score);
             }
             for fd in &fds {
                 if libc::write(*fd, c"0".as_ptr().cast(), 1) != 1 {

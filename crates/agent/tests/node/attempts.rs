@@ -135,6 +135,7 @@ fn all(program: &str, config: &str) {
     users(program);
     groups();
     core_dumps(program);
+    oom_score();
     kernel();
     sockets();
 }
@@ -397,6 +398,19 @@ fn core_dumps(program: &str) {
     let died = Command::new(program).args([ARG, "abort"]).status().expect("itself");
     let dumped = died.core_dumped();
     tried("a core dump", if dumped { Ok(()) } else { Err(io::Error::other("there is none")) });
+}
+
+/// Being ended later than the agent when memory is short.
+fn oom_score() {
+    let dirs = ["/proc/self", "/proc/thread-self"].map(Path::new);
+    for (file, values) in [("oom_score_adj", ["499", "0", "-1000"]), ("oom_adj", ["6", "0", "-17"])]
+    {
+        for path in dirs.iter().map(|d| d.join(file)).filter(|p| p.exists()) {
+            for value in values {
+                tried(&format!("{value} in {}", path.display()), fs::write(&path, value));
+            }
+        }
+    }
 }
 
 fn kernel() {

@@ -4,7 +4,7 @@
 use crate::support::{Bench, LONG, key};
 use muster_agent::isolation::Isolation;
 use muster_agent::runner::RunnerTools;
-use muster_link::messages::ProgressReport;
+use muster_link::messages::{LogChunk, ProgressReport, Stream};
 use muster_model::job::SlotEnd;
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,11 @@ pub(crate) fn a_rank_that_makes_its_output_huge_ends_at_once() {
     assert_eq!(b.end(k), SlotEnd::Ok);
     let shipped: usize = b.logs.iter().map(|c| c.data.len()).sum();
     assert!(shipped < 1 << 20, "{shipped} bytes were shipped that nobody wrote");
+    for stream in [Stream::Stdout, Stream::Stderr] {
+        let end = |c: &LogChunk| c.offset + c.data.len() as u64;
+        let known = b.logs.iter().filter(|c| c.stream == stream).map(end).max();
+        assert_eq!(known, Some(8 << 40), "the server learns that bytes were dropped");
+    }
     b.runner.rewind();
     b.turn();
     let again: usize = b.logs.iter().map(|c| c.data.len()).sum();

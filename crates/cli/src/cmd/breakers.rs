@@ -1,9 +1,12 @@
 //! `muster breakers`: what takes no work until a probe passes.
 
 use clap::{Args, Subcommand, ValueEnum};
-use muster_api::{Breaker, ForceBreaker};
+use muster_api::{Breaker, ForceBreaker, Topology};
+use muster_client::Client;
 use muster_model::breaker::BreakerState;
 use muster_model::entity::Entity;
+use muster_model::names::NodeName;
+use muster_model::topology::Location;
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -11,15 +14,17 @@ use muster_terminal::output;
 use muster_terminal::output::colour::Style;
 use muster_terminal::output::table::{Table, cell, number};
 use muster_terminal::output::time::relative;
+use std::collections::BTreeSet;
 
 /// List circuit breakers: parts of the site that get no work until a probe passes
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster breakers\n  muster breakers force leaf:eu/c1/s1/l2 open --reason 'switch swap at noon'\n  \
-muster breakers force version:driver/580.95.05 half-open --reason 'fixed: probe it now'\n  muster breakers release leaf:eu/c1/s1/l2\n\n\
+    after_help = "Examples:\n  muster breakers\n  muster breakers force leaf:l2 open --reason 'switch swap at noon'\n  \
+muster breakers force version:driver/580.95.05 half-open --reason 'fixed: probe it now'\n  muster breakers release leaf:eu/c1/s1/l2    where several leaves are called l2\n\n\
 A breaker is about nodes (node:NAME, leaf:PATH, rack:PATH, feed:NAME, pool:NAME, sku:NAME,\n\
-version:COMPONENT/VERSION) or about jobs (image:NAME, template:PROJECT/JOB). One that is forced\n\
-open or closed stays so until released."
+version:COMPONENT/VERSION) or about jobs (image:NAME, template:PROJECT/JOB). The last name of a\n\
+PATH is enough where it is the only one. One that is forced open or closed stays so until\n\
+released."
 )]
 pub(crate) struct Breakers {
     #[command(subcommand)]
@@ -82,15 +87,46 @@ impl Breakers {
                 return Ok(0);
             }
             Some(Verb::Force { entity, state, reason }) => {
+                let entity = by_path(&client, entity).await?;
                 ForceBreaker { entity: entity.to_string(), state: Some(state.into()), reason }
             }
             Some(Verb::Release { entity, reason }) => {
+                let entity = by_path(&client, entity).await?;
                 ForceBreaker { entity: entity.to_string(), state: None, reason }
             }
         };
         let after = client.force_breaker(&body).await?;
         ctx.show(&after, describe_breaker)?;
         Ok(0)
+    }
+}
+
+/// A domain by its whole path, where it is named as `--domain` of a reservation takes it: `leaf:l2`.
+async fn by_path(client: &Client, entity: Entity) -> Result<Entity, Fail> {
+    let short = matches!(&entity, Entity::Domain(_, name) if !name.contains('/'));
+    if !short {
+        return Ok(entity);
+    }
+    whole(&client.topology().await?, entity)
+}
+
+fn whole(topology: &Topology, entity: Entity) -> Result<Entity, Fail> {
+    let Entity::Domain(level, name) = &entity else { return Ok(entity) };
+    let path = |(node, at): (&String, &Location)| {
+        let node: NodeName = node.parse().ok()?;
+        let path = at.path(&node, *level);
+        (path.last() == Some(&name.as_str())).then(|| path.join("/"))
+    };
+    let mut paths: BTreeSet<String> = topology.nodes.iter().filter_map(path).collect();
+    match paths.len() {
+        // The server says that there is none.
+        0 => Ok(entity),
+        1 => Ok(paths.pop_first().map_or(entity.clone(), |p| Entity::Domain(*level, p))),
+        _ => {
+            let all: Vec<String> = paths.iter().take(8).map(|p| format!("{level}:{p}")).collect();
+            Err(Fail::usage(format!("{entity} may be {}", all.join(" or ")))
+                .hint("name it by its whole path"))
+        }
     }
 }
 
@@ -117,8 +153,12 @@ pub(crate) fn table(breakers: &[Breaker], now: Time) -> Table {
             (None, None, Some(at)) => relative(now, at),
             (None, None, None) => String::new(),
         };
+        let about = match &b.project {
+            Some(project) => format!("{} (project {project})", b.entity),
+            None => b.entity.to_string(),
+        };
         table.row(vec![
-            cell(&b.entity),
+            cell(about),
             cell(b.state.word()).style(style),
             cell(relative(now, b.since)),
             number(b.nodes),
@@ -136,6 +176,29 @@ pub(crate) mod tests {
     use crate::args::Cli;
     use clap::Parser;
     use muster_api::samples::breaker;
+
+    #[test]
+    fn a_domain_is_named_by_its_last_name_where_that_is_the_only_one() {
+        let at = |leaf: &str, rack: &str| Location {
+            region: "eu".into(),
+            cluster: "c1".into(),
+            spine: "s1".into(),
+            leaf: leaf.into(),
+            rack: rack.into(),
+            ..Location::unplaced(&"n".parse().expect("a valid name"))
+        };
+        let nodes = [("n1", at("l1", "r1")), ("n2", at("l1", "r2")), ("n3", at("l2", "r1"))];
+        let nodes = nodes.map(|(n, at)| (n.to_owned(), at)).into();
+        let topology = Topology { kind: muster_api::Kind::Topology, version: 1, nodes };
+        let named = |text: &str| whole(&topology, text.parse().expect("an entity"));
+        let path = |text: &str| named(text).map(|e| e.to_string()).unwrap_or_default();
+        assert_eq!(path("leaf:l1"), "leaf:eu/c1/s1/l1");
+        assert_eq!(path("rack:r2"), "rack:eu/c1/s1/l1/r2");
+        assert_eq!(path("leaf:l9"), "leaf:l9", "the server refuses it");
+        assert_eq!(path("sku:h100"), "sku:h100");
+        let two = named("rack:r1").expect_err("there are two").message;
+        assert_eq!(two, "rack:r1 may be rack:eu/c1/s1/l1/r1 or rack:eu/c1/s1/l2/r1");
+    }
 
     #[test]
     fn breakers_fit_eighty_columns_and_say_when_a_probe_comes() {

@@ -16,7 +16,7 @@ use muster_terminal::{follow, output, pick};
 #[command(
     after_help = "Examples:\n  muster events --since 2h\n  muster events --since 2026-01-31T12:00:00Z --until 2026-01-31T13:00:00Z\n  \
 muster events --kind 'node_*,drain_started' --actor ann    what ann did to nodes\n  \
-muster events --object gpu:hgx-01/3\n  muster events --job 42\n  muster events --after 1200 -o json\n  \
+muster events --object gpu:hgx-01/3\n  muster events --job 42_3\n  muster events --after 1200 -o json\n  \
 muster events -f -o json | jq 'select(.kind == \"node_lost\")'    one object a line"
 )]
 pub(crate) struct Events {
@@ -44,15 +44,20 @@ pub(crate) struct Events {
     /// Only events with this text in them
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
-    /// Only events about the job with this number
-    #[arg(long, value_name = "NUMBER", conflicts_with = "object")]
-    job: Option<u64>,
+    /// Only events about this job: its id, such as 42 or 42_3, or its name
+    #[arg(long, value_name = "JOB", conflicts_with = "object")]
+    job: Option<String>,
     /// At most so many
     #[arg(long, default_value_t = 1000, value_name = "N")]
     limit: usize,
 }
 
 impl Events {
+    /// What the events must be about, as it was given.
+    fn about(&self) -> Option<String> {
+        self.job.as_ref().map(|job| format!("job:{job}")).or_else(|| self.object.clone())
+    }
+
     /// What is asked of the server.
     fn query(&self, now: Time) -> Result<EventsQuery, Fail> {
         let moment = |text: &Option<String>, flag: &str| {
@@ -65,16 +70,18 @@ impl Events {
             to: moment(&self.until, "--until")?,
             kind: self.kind.clone(),
             actor: self.actor.clone(),
-            object: self.job.map(|n| format!("job:{n}")).or_else(|| self.object.clone()),
+            object: self.about(),
             text: self.text.clone(),
             ..EventsQuery::default()
         })
     }
 
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
-        let query = self.query(now())?;
-        let (object, from) = (query.object.clone(), query.from);
+        let mut query = self.query(now())?;
         let client = ctx.client()?;
+        let task = by_number(&client, &mut query.object).await?;
+        let task = task.as_ref();
+        let (object, from) = (query.object.clone(), query.from);
         if !self.follow {
             let list = page_of(&client, query, self.limit.max(1)).await?;
             if list.items.is_empty() {
@@ -87,7 +94,7 @@ impl Events {
             if list.cursor.is_some() {
                 output::note("note: there are more; --after continues, --limit shows more at once");
             }
-            ctx.show(&list, |l| table(&l.items, now()).render())?;
+            ctx.show(&list, |l| table_of(&l.items, now(), task).render())?;
             return Ok(0);
         }
         known_object(&client, object.as_deref(), true).await?;
@@ -96,8 +103,10 @@ impl Events {
         while let Some(event) = events.recv().await {
             let event = event?;
             if ctx.is_table() {
-                let line: String =
-                    line(&event).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                let line: String = line(&event, task)
+                    .chars()
+                    .map(|c| if c.is_control() { ' ' } else { c })
+                    .collect();
                 output::print(&format!("{line}\n"))?;
             } else {
                 let text = serde_json::to_string(&event)
@@ -107,6 +116,22 @@ impl Events {
         }
         Ok(0)
     }
+}
+
+/// A job by its number, as events name it, where it is given as a task of an array or by its name. Then
+/// number and id are returned, so that the events show the id that was asked for.
+async fn by_number(
+    client: &muster_client::Client,
+    object: &mut Option<String>,
+) -> Result<Option<(u64, String)>, Fail> {
+    let given = object.as_deref().and_then(|o| o.trim().strip_prefix("job"));
+    let given = given.and_then(|o| o.strip_prefix([':', ' '])).map(str::trim);
+    let Some(given) = given.filter(|id| id.bytes().any(|b| !b.is_ascii_digit())) else {
+        return Ok(None);
+    };
+    let job = pick::job(client, given).await?;
+    *object = Some(format!("job:{}", job.number));
+    Ok(Some((job.number, job.id)))
 }
 
 /// Why there is nothing to show: what comes first is not there yet, or nothing fits.
@@ -228,28 +253,42 @@ async fn page_of(
 
 /// The events as a table.
 pub(crate) fn table(events: &[Event], now: Time) -> Table {
-    let mut table = Table::new(&["SEQ", "WHEN", "EVENT", "ABOUT", "BY"]);
+    table_of(events, now, None)
+}
+
+/// What an event is about comes last: it is as long as it is, and nothing is to be padded for it.
+fn table_of(events: &[Event], now: Time, task: Option<&(u64, String)>) -> Table {
+    let mut table = Table::new(&["SEQ", "WHEN", "EVENT", "BY", "ABOUT"]);
     for e in events {
         table.row(vec![
             number(if e.seq > 0 { e.seq.to_string() } else { String::new() }),
             cell(time::relative(now, e.at)),
             cell(&e.kind),
-            cell(about(e)),
             cell(&e.actor),
+            cell(about_task(e, task)),
         ]);
     }
     table
 }
 
-fn line(e: &Event) -> String {
+fn line(e: &Event, task: Option<&(u64, String)>) -> String {
     let seq = if e.seq > 0 { format!("{:>8}  ", e.seq) } else { String::new() };
-    format!("{seq}{}  {:<18} {}  {}", e.at, e.kind, about(e), e.actor)
+    format!("{seq}{}  {:<18} {}  {}", e.at, e.kind, about_task(e, task), e.actor)
 }
 
 /// What an event is about, in a few words.
 pub(crate) fn about(e: &Event) -> String {
+    about_task(e, None)
+}
+
+/// The same, with the id of one job whose number events have.
+fn about_task(e: &Event, task: Option<&(u64, String)>) -> String {
     let mut words = Vec::new();
     if let Some(job) = e.job() {
+        let job = match task {
+            Some((number, id)) if *number == job => id.clone(),
+            _ => job.to_string(),
+        };
         words.push(match e.data.pointer("/key/attempt").and_then(serde_json::Value::as_u64) {
             Some(attempt) => format!("job {job}.{attempt}"),
             None => format!("job {job}"),
@@ -367,6 +406,8 @@ mod tests {
     fn events_say_what_they_are_about() {
         let e = event("slot_started", json!({"key": {"job": 42, "attempt": 1}, "node": "hgx-1"}));
         assert_eq!(about(&e), "job 42.1 node hgx-1");
+        let task = (42, "40_2".to_owned());
+        assert_eq!(about_task(&e, Some(&task)), "job 40_2.1 node hgx-1");
         let e = event("node_cordoned", json!({"node": "hgx-1", "reason": "fan"}));
         assert_eq!(about(&e), "node hgx-1 (fan)");
         let e = event(
@@ -396,7 +437,7 @@ mod tests {
         assert_eq!(about(&e), "nlp");
         assert_eq!(
             table(&[e], Time(5000)).render_for(None, false),
-            "SEQ  WHEN    EVENT            ABOUT  BY\n  7  5s ago  project_created  nlp    system\n"
+            "SEQ  WHEN    EVENT            BY      ABOUT\n  7  5s ago  project_created  system  nlp\n"
         );
     }
 }

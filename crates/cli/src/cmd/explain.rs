@@ -3,7 +3,8 @@
 mod fault;
 
 use clap::Args;
-use muster_api::{Estimate, Explanation};
+use muster_api::{Estimate, Explanation, Node};
+use muster_model::job::JobState;
 use muster_model::units::Time;
 use muster_terminal::clean::line;
 use muster_terminal::ctx::{Ctx, now};
@@ -50,7 +51,12 @@ impl Explain {
         // An array's plain id means all of its tasks.
         let array = pick::array(&job, &self.what).map(|a| a.parent.to_string());
         let explanation = client.explain(array.as_deref().unwrap_or(&job.id)).await?;
-        ctx.show(&explanation, text)?;
+        let drains = if ctx.is_table() && array.is_none() && job.state == JobState::Running {
+            drains(&client.all_nodes(Some("draining")).await?, &job.id)
+        } else {
+            String::new()
+        };
+        ctx.show(&explanation, |e| text(e) + &drains)?;
         Ok(0)
     }
 
@@ -76,6 +82,13 @@ impl Explain {
         }
         fail
     }
+}
+
+/// Which of a job's nodes drain: these wait for it.
+fn drains(draining: &[Node], job: &str) -> String {
+    let of = draining.iter().filter(|n| n.jobs.iter().any(|j| j.id == job));
+    let lines = of.map(|n| format!("  Node {} is draining, and waits for it to end\n", n.name));
+    lines.collect()
 }
 
 /// The explanation as text, for people.
@@ -245,6 +258,15 @@ Would go to: leaf l1, one leaf\n\n\
 Starts at the latest 1970-01-01T00:01:00Z (in 1m): job 40 reaches its time limit\n\n\
 Sooner if:\n  - ask for 1 node\n"
         );
+    }
+
+    #[test]
+    fn which_nodes_of_a_running_job_drain_is_said() {
+        let mine = crate::cmd::nodes::tests::node("hgx-01");
+        let mut other = crate::cmd::nodes::tests::node("hgx-02");
+        other.jobs.clear();
+        let text = drains(&[mine, other], "42");
+        assert_eq!(text, "  Node hgx-01 is draining, and waits for it to end\n");
     }
 
     #[test]

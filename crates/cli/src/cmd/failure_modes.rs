@@ -30,7 +30,16 @@ impl FailureModes {
             output::print(&markdown())?;
             return Ok(0);
         }
-        let list = ctx.client()?.failure_modes().await?;
+        let client = ctx.client()?;
+        let list = client.failure_modes().await?;
+        if ctx.is_table()
+            && let Some(own) = client.whoami().await?.project
+        {
+            output::note(&format!(
+                "note: OPEN, SEEN and LAST are those of findings about jobs of project {own}; others are \
+                 not shown to this token"
+            ));
+        }
         ctx.show(&list, |l| table(&l.items, now()).render())?;
         Ok(0)
     }

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use muster_api::{CordonRequest, DrainRequest, ExcludeRequest, Finding, MarkRequest, Node};
 use muster_client::{Client, ClientError};
 use muster_model::finding::Severity;
+use muster_model::job::JobState;
 use muster_model::node::{NodeRole, Stage};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
@@ -91,11 +92,15 @@ enum Verb {
         #[arg(value_name = "GPU", value_delimiter = ',',
             value_parser = clap::value_parser!(u32).range(0..64))]
         gpus: Vec<u32>,
+        /// The same as a flag, as other verbs take it
+        #[arg(long, value_name = "GPU", value_delimiter = ',', conflicts_with = "gpus",
+            value_parser = clap::value_parser!(u32).range(0..64))]
+        gpu: Vec<u32>,
         /// Why
         #[arg(long, default_value = "", required_unless_present = "none")]
         reason: String,
         /// Return every GPU to service
-        #[arg(long, conflicts_with = "gpus")]
+        #[arg(long, conflicts_with_all = ["gpus", "gpu"])]
         none: bool,
     },
     Inject(Box<inject::Inject>),
@@ -151,7 +156,8 @@ impl NodeCmd {
             }
             Verb::Repaired { nodes, note } => (nodes, Act::Repaired(note)),
             Verb::Return { nodes, reason } => (nodes, Act::Return(reason)),
-            Verb::ExcludeGpu { node, gpus, reason, none } => {
+            Verb::ExcludeGpu { node, mut gpus, gpu, reason, none } => {
+                gpus.extend(gpu);
                 if gpus.is_empty() && !none {
                     return Err(Fail::usage("no GPU is named")
                         .hint("give their indices, like 3 or 3,5; --none returns all to service"));
@@ -209,7 +215,26 @@ fn describe_node(node: &Node, already: bool) -> String {
     let out =
         if out.is_empty() { String::new() } else { format!(", without GPU {}", out.join(",")) };
     let closed = closed(&node.findings_closed);
-    format!("node {} is {}{already}{why}{role}{out}{closed}\n", node.name, node.state)
+    let waits = waits(node);
+    format!("node {} is {}{already}{why}{role}{out}{closed}{waits}\n", node.name, node.state)
+}
+
+/// Jobs of a node that are named one by one.
+const JOBS_SHOWN: usize = 8;
+
+/// What a node that drains waits for.
+fn waits(node: &Node) -> String {
+    if node.state != "draining" || node.jobs.is_empty() {
+        return String::new();
+    }
+    let mut ids: Vec<&str> = node.jobs.iter().take(JOBS_SHOWN).map(|j| j.id.as_str()).collect();
+    if node.jobs.len() > JOBS_SHOWN {
+        ids.push("…");
+    }
+    let jobs = output::plural(node.jobs.len(), "job");
+    let stopping = node.jobs.iter().all(|j| j.state == JobState::Stopping);
+    let how = if stopping { "" } else { " (--stop requeues them)" };
+    format!("; it waits for {jobs} to end: {}{how}", ids.join(", "))
 }
 
 /// Findings of a node that are named one by one.
@@ -304,6 +329,9 @@ mod tests {
         };
         assert!(read(&["3", "5", "--reason", "x"]).is_ok());
         assert!(read(&["3,5", "--reason", "x"]).is_ok());
+        assert!(read(&["--gpu", "3,5", "--reason", "x"]).is_ok());
+        assert!(read(&["4", "--gpu", "3", "--reason", "x"]).is_err());
+        assert!(read(&["--gpu", "3", "--none"]).is_err());
         assert!(read(&["3"]).is_err_and(|e| e.contains("--reason")));
         assert!(read(&["--none"]).is_ok());
         assert!(read(&["3", "--none"]).is_err());
@@ -323,7 +351,10 @@ mod tests {
         assert_eq!(describe_node(&node, true), "node n1 is ready already\n");
         (node.state, node.cordon) = ("cordoned".into(), Some("fan".into()));
         assert_eq!(describe_node(&node, true), "node n1 is cordoned already (fan)\n");
-        (node.state, node.cordon) = ("ready".into(), None);
+        (node.state, node.cordon) = ("draining".into(), None);
+        let waits = "node n1 is draining; it waits for 1 job to end: 42 (--stop requeues them)\n";
+        assert_eq!(describe_node(&node, false), waits);
+        node.state = "ready".into();
         node.role = NodeRole::Spare;
         assert_eq!(describe_node(&node, false), "node n1 is ready, spare\n");
         (node.role, node.stage) = (NodeRole::Normal, Stage::Quarantined);

@@ -39,6 +39,7 @@ impl Nodes {
                 Some(states) => format!("no node fits --state {states}"),
                 None => "no nodes; `muster token create --join NAME` lets one in".into(),
             });
+            return Ok(0);
         }
         ctx.show(&NodeList { items, cursor: None }, |l| table(&l.items).render())?;
         Ok(0)

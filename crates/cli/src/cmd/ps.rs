@@ -151,20 +151,10 @@ fn table_in(jobs: &[Job], now: Time, zone: &TimeZone) -> Table {
 
 /// GPUs of the gang as it runs, or as it was written; parts count as what they are.
 fn gpus(job: &Job) -> String {
-    let one = job.groups.len() == 1;
-    let shared: u64 = job
-        .groups
-        .iter()
-        .map(|g| (if one { job.nodes() } else { u64::from(g.nodes) }, g))
-        .map(|(nodes, g)| match g.part {
-            Some(GpuPart::Milli(m)) => nodes * u64::from(m),
-            _ => nodes * u64::from(g.gpus) * 1000,
-        })
-        .sum();
     match job.groups.iter().find_map(|g| g.part.as_ref()) {
         // How large a slice is depends on the GPU it is cut from.
         Some(GpuPart::Mig(profile)) => profile.clone(),
-        _ => muster_terminal::output::gpus(shared),
+        _ => muster_terminal::output::gpus(job.gpu_milli()),
     }
 }
 

@@ -138,9 +138,18 @@ impl ReservationCmd {
                     .hint("leave out --project, or --maintenance"));
                 }
                 let dry_run = create.dry_run;
+                let list = create.nodes.as_deref().unwrap_or("-");
+                let is_count = list.bytes().all(|b| b.is_ascii_digit());
                 let wanted = create.wanted(ctx.global.project.as_deref(), now())?;
                 let (name, body) = (wanted.name.as_str(), SetReservation::from_model(&wanted));
-                let made = ctx.client()?.create_reservation(name, &body, dry_run).await?;
+                let made = ctx.client()?.create_reservation(name, &body, dry_run).await;
+                let made = made.map_err(|e| match e.is_not_found() && is_count {
+                    true => Fail::from(e).hint(
+                        "--nodes takes names, such as hgx-[0001-0002]; --gpus N reserves whole nodes \
+                         with so many GPUs in all",
+                    ),
+                    false => Fail::from(e),
+                })?;
                 show(ctx, vec![made], dry_run)?;
             }
             Some(Verb::Delete { names }) => {

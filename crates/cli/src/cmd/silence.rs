@@ -17,7 +17,7 @@ use muster_terminal::{output, pick};
 #[derive(Debug, Args)]
 #[command(
     visible_alias = "silences",
-    after_help = "Examples:\n  muster silence\n  muster silence create fans --under rack:eu/c1/s1/l2/r7 --length 2h --why 'fans are replaced'\n  \
+    after_help = "Examples:\n  muster silence\n  muster silence create fans --under rack:eu/c1/s1/l2/r7 --length 2h --reason 'fans are replaced'\n  \
 muster silence create nightly --kind 'thermal*' --start +2h --length 1h --every 24h\n  muster silence end fans\n\n\
 Silenced alerts are still shown. What lasts longer than the silence notifies when it ends."
 )]
@@ -73,7 +73,7 @@ struct Create {
     every: Option<Span>,
     /// Why, for people
     #[arg(long, default_value = "")]
-    why: String,
+    reason: String,
 }
 
 fn topic(word: &str) -> Result<Topic, String> {
@@ -103,7 +103,7 @@ impl Create {
             start: Some(at.into()),
             length: self.length,
             every: self.every,
-            why: self.why.clone(),
+            why: self.reason.clone(),
         };
         body.clone().into_model(name.clone(), now).check().map_err(|p| {
             let everything = p.field == "match";

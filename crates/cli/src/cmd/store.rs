@@ -1,7 +1,7 @@
 //! `muster store …`: the log itself, without a server.
 
 use clap::{Args, Subcommand};
-use muster_store::{CopyReport, StoreError, StoreUrl};
+use muster_store::{CheckReport, CopyReport, StoreError, StoreUrl};
 use muster_terminal::config::default_data_dir;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{FAILED, Fail, REFUSED};
@@ -88,7 +88,8 @@ impl StoreCmd {
         match self.verb {
             Verb::Check => {
                 let mut store = open_existing(&url, &dir)?;
-                let report = store.check().map_err(failed)?;
+                let mut report = store.check().map_err(failed)?;
+                let warning = compare_with_directory(&url, &mut report);
                 let shown = serde_json::json!({
                     "store": url.to_string(),
                     "ok": report.is_ok(),
@@ -100,6 +101,7 @@ impl StoreCmd {
                     "payloads": report.payloads,
                     "secrets": report.secrets,
                     "problems": report.problems,
+                    "warnings": warning.iter().collect::<Vec<_>>(),
                 });
                 ctx.show(&shown, |_| {
                     let mut text = format!(
@@ -109,6 +111,9 @@ impl StoreCmd {
                     );
                     for p in &report.problems {
                         text.push_str(&format!("problem: {p}\n"));
+                    }
+                    if let Some(w) = &warning {
+                        text.push_str(&format!("warning: {w}\n"));
                     }
                     if report.is_ok() {
                         text.push_str("no problem found\n");
@@ -199,6 +204,31 @@ fn accept_loss(ctx: &Ctx, url: &StoreUrl, dir: &Path) -> Result<u8, Fail> {
 const PROTECTED: &str = "note: nodes that have seen more than this log are protected until \
                          `muster node reconcile NODE`; new jobs get ids far beyond the old ones";
 
+/// What a SQLite file alone does not show: its copy of the head is gone, and a server has used its
+/// directory, which writes that copy with its first commit. An empty log there is a problem; of any other
+/// it is not known whether it lost its end.
+fn compare_with_directory(url: &StoreUrl, report: &mut CheckReport) -> Option<String> {
+    let StoreUrl::Sqlite(path) = url else { return None };
+    let (dir, mut head) = (path.parent()?, path.as_os_str().to_owned());
+    head.push(".head");
+    let head = Path::new(&head);
+    let site = site_of(dir).filter(|_| !head.exists())?;
+    let head = head.display();
+    if report.head.last_seq.0 > 0 {
+        return Some(format!(
+            "{head} is not there, although a server of {site} has used this directory: whether the log \
+             lost its end is not known (a restore removes it, and a server writes it with its next commit)"
+        ));
+    }
+    if report.is_ok() {
+        report.problems.push(format!(
+            "the log is empty and {head} is not there, although a server of {site} has used this \
+             directory: restore a backup, or a server begins a new site here"
+        ));
+    }
+    None
+}
+
 /// The store, with the head that a server of this data directory keeps of it.
 fn open(url: &StoreUrl, dir: &Path) -> Result<Box<dyn muster_store::Store>, StoreError> {
     muster_store::open_with_head(url, &dir.join(muster_store::HEAD_FILE))
@@ -286,6 +316,8 @@ fn show(ctx: &Ctx, url: &StoreUrl, done: &str, r: &CopyReport) -> Result<u8, Fai
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_model::Seq;
+    use muster_store::Head;
 
     #[test]
     fn a_store_that_is_not_there_is_not_found() {
@@ -294,6 +326,28 @@ mod tests {
         assert_eq!(fail.code, muster_terminal::fail::NOT_FOUND);
         let dir = Path::new("/nonexistent");
         assert_eq!(open_existing(&nowhere, dir).err().map(|f| f.code), Some(fail.code));
+    }
+
+    #[test]
+    fn a_head_that_is_gone_from_a_directory_that_a_server_used_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = StoreUrl::in_data_dir(dir.path());
+        let mut report = muster_store::open(&url).unwrap().check().unwrap();
+        assert_eq!((compare_with_directory(&url, &mut report), report.is_ok()), (None, true));
+        std::fs::write(dir.path().join("site.id"), "site-1\n").unwrap();
+        let mut grown =
+            CheckReport { head: Head { last_seq: Seq(7), ..report.head }, ..report.clone() };
+        assert_eq!(compare_with_directory(&url, &mut report), None);
+        let problem = &report.problems[0];
+        assert!(problem.contains("the log is empty") && problem.contains("site-1"), "{problem}");
+        let warning = compare_with_directory(&url, &mut grown).unwrap();
+        assert!(warning.contains("muster.db.head is not there") && grown.is_ok(), "{warning}");
+        std::fs::write(dir.path().join("muster.db.head"), "").unwrap();
+        assert_eq!(
+            compare_with_directory(&url, &mut grown),
+            None,
+            "what is in it is checked elsewhere"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::Args;
 use muster_api::{Explanation, Submitted};
 use muster_client::Client;
 use muster_model::spec::JobSpec;
-use muster_specs::Parsed;
+use muster_specs::{Note, Parsed};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
 use muster_terminal::{follow, jobs, output, pick};
@@ -41,7 +41,7 @@ pub(crate) struct Submit {
 impl Submit {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let Submit { file, dry_run, wait, job, command } = self;
-        let spec = spec(ctx, file, job, command)?;
+        let spec = spec(ctx, file, job, command).await?;
         let client = ctx.client()?;
         if dry_run {
             // As submitting it would end: it is refused, or it may wait.
@@ -73,7 +73,7 @@ impl Submit {
 }
 
 /// The spec of a file with flags over it, or of a command line.
-pub(crate) fn spec(
+pub(crate) async fn spec(
     ctx: &Ctx,
     file: Option<String>,
     job: JobArgs,
@@ -86,9 +86,19 @@ pub(crate) fn spec(
     let project = ctx.typed_project().is_none().then_some("MUSTER_PROJECT");
     let overruled = parsed.overruled(&spec, |flag| project.filter(|_| flag == "project"));
     for note in parsed.notes.iter().chain(&overruled) {
-        output::note(&format!("note: {origin}:{}: {}", note.line, note.message));
+        print_note(origin, note);
+    }
+    if parsed.gpu_type(&spec).is_some() {
+        let skus = ctx.client()?.console_layout().await?.skus;
+        if let Some(note) = parsed.name_sku(&mut spec, &skus, origin)? {
+            print_note(origin, &note);
+        }
     }
     Ok(spec)
+}
+
+fn print_note(origin: &str, note: &Note) {
+    output::note(&format!("note: {origin}:{}: {}", note.line, note.message));
 }
 
 /// Says what would happen; nothing does.

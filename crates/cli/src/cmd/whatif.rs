@@ -82,7 +82,7 @@ impl Whatif {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let Some(Verb::Submit(submit)) = self.verb else { return self.simulator.run(ctx).await };
         let Submit { file, job, command } = *submit;
-        let spec = super::submit::spec(ctx, file, job, command)?;
+        let spec = super::submit::spec(ctx, file, job, command).await?;
         // A question: "never" is an answer to it.
         super::submit::dry_run(ctx, &ctx.client()?, &spec).await?;
         Ok(0)

@@ -57,7 +57,10 @@ pub(super) fn alerts(c: &Cluster) {
     out.code(0);
     assert!(out.stderr.contains("nothing is silenced"), "{out:?}");
     let create = ["silence", "create", "cooling", "--kind", "automation-*", "--length", "1h"];
-    says(&c.muster(&[&create[..], &["--why", "planned"]].concat()), &["silence cooling is active"]);
+    says(
+        &c.muster(&[&create[..], &["--reason", "planned"]].concat()),
+        &["silence cooling is active"],
+    );
     until("the alert is quiet", || stopped(c).is_some_and(|a| a["silenced"] == "cooling"));
     says(&c.muster(&["silence", "list"]), &["kind=automation-*", "planned"]);
     assert_eq!(items(&c.json(&["silence"]))[0]["silences"], 1);

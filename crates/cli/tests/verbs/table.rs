@@ -140,6 +140,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("wait 4242", 3, "4242"),
     ("wait {failed} --token {eve}", 3, "no job {failed}"),
     ("wait {failed}", 7, "failed"),
+    ("wait {failed} --timeout 1h", 7, "failed"),
+    ("wait {held} --timeout 1s", 124, "is not over after 1s"),
     ("update 4242 --time 2h", 3, "4242"),
     ("update {held} 4242 --time 2h", 3, "4242"),
     ("update {held} --time 2h --token {eve}", 3, "no job {held}"),
@@ -227,6 +229,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("policy apply policy.yaml --token {eve}", 4, "takes admin"),
     ("reserve", 0, "muster reservation create NAME"),
     ("reservation list", 0, "no reservations"),
+    ("reservation create x --nodes 2 --length 1h --maintenance", 3, "--gpus N reserves"),
     ("reservation create x --gpus 8 --length 1h", 2, "--project NAME"),
     ("reservation create x --gpus 8 --length 1h --project nope", 3, "no project nope"),
     ("reservation create x --gpus 8 --length 1h --project other --token {eve}", 4, "operator"),
@@ -256,6 +259,10 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("events --job 4242", 3, "no job 4242"),
     ("events --job {failed} --token {eve}", 3, "no job {failed}"),
     ("events --job {failed}", 0, "job_failed"),
+    ("events --job {array}_1", 0, "job {array}_1"),
+    ("events --object job:array", 0, "job {array}_0"),
+    ("events --job held", 0, "job {held}"),
+    ("events --job 4242_3", 3, "4242_3"),
     ("events -f --job 4242", 3, "no job 4242"),
     ("events --since yesterday", 2, "--since"),
     ("events --since 2999-01-01T00:00:00Z", 0, "is in the future"),
@@ -360,6 +367,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("runbook delete no-spares --token {eve}", 4, "takes operator"),
     ("breakers force nonsense open", 2, "nonsense"),
     ("breakers force node:nope open", 3, "no node nope"),
+    ("breakers force leaf:nope open", 3, "no node belongs to leaf:nope"),
     ("breakers force node:{node} open --token {eve}", 4, "takes operator"),
     ("breakers release node:{node}", 5, "is not forced"),
     ("breakers release node:nope", 3, "no node nope"),
@@ -427,6 +435,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("defrag --token {eve}", 4, "bound to project other"),
     ("sim run nope.toml", 2, "cannot read nope.toml"),
     ("sim compare nope.toml nope.toml", 2, "cannot read nope.toml"),
+    ("failure-modes --token {eve}", 0, "others are not shown to this token"),
     ("failure-modes --markdown -o json", 2, "does not go with -o json"),
     ("whoami --token=", 2, "--token is empty"),
     ("whoami --token nonsense", 4, "set MUSTER_TOKEN"),
@@ -621,6 +630,8 @@ fn no_verb_says_that_it_did_what_it_did_not() {
         // A hint is for whoever typed the command.
         assert!(!out.stderr.contains("/v1/") && !out.stderr.contains("panicked"), "{out:#?}");
     }
+    let none = c.muster(&["nodes", "--state", "lost"]);
+    assert_eq!(none.stdout, "", "no head of a table without rows: {none:?}");
     // Nobody's word is in the log for any of it; what nodes report and the clock decides may be.
     let after = c.json(&["events", "--after", &before, "--limit", "100000"]);
     let events = after["items"].as_array().expect("a list").iter();

@@ -77,7 +77,8 @@ impl State {
                     // Quotas count by SKU, which is not known of the new machine yet.
                     let here = self.placed_on(node);
                     self.take_out(&here);
-                    self.index.node_changed(&fresh, self.health.waits_on(&fresh.name));
+                    let avoided = self.avoids(&fresh.name);
+                    self.index.node_changed(&fresh, avoided);
                     self.nodes.insert(node.clone(), Arc::new(fresh));
                     self.put_back(&here);
                     self.follow_domains();

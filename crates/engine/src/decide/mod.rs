@@ -84,6 +84,10 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             Ok(Answer::Done)
         }
         Command::NodeConnected { .. } => nodes::connected(e, &req.command),
+        Command::AgentConnection { node, connected } => {
+            e.state.note_connection(node, *connected);
+            Ok(Answer::Done)
+        }
         Command::NodeLost { node, last_seen } => nodes::lost(e, node, *last_seen),
         Command::SlotReport { node, key, observed, ago } => {
             Ok(nodes::report(e, node, *key, observed, *ago))

@@ -191,6 +191,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
         return Err(Refusal::new(RefusalCode::Conflict, format!("node {node} is retired"))
             .hint("enrol it anew with a join token: `muster token create --join NAME`"));
     }
+    e.state.note_connection(node, true);
     let away = e.away_since(node);
     let limited = |(key, o): &(AttemptKey, Observed)| {
         let job = e.state.jobs.get(&key.job).filter(|j| j.attempt_key() == Some(*key));

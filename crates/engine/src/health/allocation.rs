@@ -17,6 +17,9 @@ use muster_scheduler::Block;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// Why new work avoids a node whose agent's connection ended.
+pub const NOT_CONNECTED: &str = "its agent is not connected";
+
 /// Why new work stays away from a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllocationBlocker {
@@ -37,7 +40,10 @@ impl State {
             };
             return Some(AllocationBlocker::Always(why));
         }
-        let r = self.health.waiting_on(&n.name)?;
+        let Some(r) = self.health.waiting_on(&n.name) else {
+            let why = || AllocationBlocker::IfOthersFit(NOT_CONNECTED.to_owned());
+            return self.is_disconnected(&n.name).then(why);
+        };
         let found = self.health.findings.get(&r.finding);
         let severity = found.map_or("", |f| f.seen.severity.word());
         let why = format!("{severity} finding {} ({})", r.finding, r.kind);

@@ -206,7 +206,8 @@ impl State {
                 let m = Arc::make_mut(m);
                 let from = m.step;
                 m.step = *step;
-                m.why.clone_from(why);
+                let was = std::mem::replace(&mut m.why, why.clone());
+                m.chosen_why = held.then(|| m.chosen_why.take().unwrap_or(was));
                 // It waits for as long as it did before: only the reason in words is another.
                 if from != *step || !held {
                     m.since = r.at;
@@ -255,17 +256,11 @@ impl State {
         let live = book.remediations_of(&m.node).max_by_key(|m| (m.action, m.id)).map(|m| m.id);
         let noted = m.outcome == Some(RemediationOutcome::Noted);
         if noted || self.nodes.get(&m.node).is_none_or(|n| n.remediation == live) {
-            self.follow_remediations(&m.node);
+            // Whether new work avoids a node follows from its remediations, too.
+            self.follow_avoidance(&m.node);
             return Ok(());
         }
         self.node(r.seq, &m.node, |n| n.remediation = live)
-    }
-
-    /// Whether new work avoids a node follows from its remediations, too.
-    fn follow_remediations(&mut self, node: &NodeName) {
-        if let Some(n) = self.nodes.get(node).cloned() {
-            self.index.node_changed(&n, self.health.waits_on(node));
-        }
     }
 
     fn act_ended(&mut self, id: u64, end: ActEnd) {

@@ -11,7 +11,7 @@ use muster_model::breaker::{Breaker, BreakerState, Probe};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::Incident;
-use muster_model::names::NodeName;
+use muster_model::names::{NodeName, ProjectName};
 use muster_model::node::Stage;
 use muster_model::qualification::{Level, Outcome};
 use muster_model::remediation::Act;
@@ -61,7 +61,28 @@ impl HealthState {
 impl Engine {
     /// Keeps work away from something.
     pub(super) fn open_breaker(&mut self, entity: Entity, why: &str, because_of: Option<u64>) {
+        self.open_breaker_for(entity, why, because_of, None);
+    }
+
+    /// The same for the jobs of one project, where only they failed. One that is open for a project
+    /// is open for everybody once others failed, too.
+    pub(super) fn open_breaker_for(
+        &mut self,
+        entity: Entity,
+        why: &str,
+        because_of: Option<u64>,
+        project: Option<ProjectName>,
+    ) {
         let old = self.state.health.breakers.get(&entity).cloned();
+        let widens = |b: &&Arc<Breaker>| {
+            let open = b.state == BreakerState::Open && b.pinned.is_none();
+            open && b.project.is_some() && b.project != project
+        };
+        if let Some(b) = old.as_ref().filter(widens) {
+            let reason = why.to_owned();
+            self.set_breaker(Breaker { project: None, reason, ..(**b).clone() }, false);
+            return;
+        }
         if old.as_ref().is_some_and(|b| b.state != BreakerState::Closed || b.pinned.is_some()) {
             return;
         }
@@ -71,7 +92,7 @@ impl Engine {
         }
         let now = self.state.now;
         let b = breaker::open(old.as_deref(), entity, now, why.to_owned(), because_of);
-        self.set_breaker(b, false);
+        self.set_breaker(Breaker { project, ..b }, false);
     }
 
     pub(super) fn set_breaker(&mut self, b: Breaker, by_operator: bool) {

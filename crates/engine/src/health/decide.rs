@@ -372,8 +372,11 @@ fn force(
     by: &str,
     reason: &str,
 ) -> Result<(), Refusal> {
-    one_line("entity", &entity.to_string())?;
     let old = e.state.health.breakers.get(entity).cloned();
+    // One that is known can be released whatever its name is: it was forced when more was allowed.
+    if old.is_none() {
+        one_line("entity", &entity.to_string())?;
+    }
     let fits = match entity {
         Entity::Node(n) => {
             find(e, n)?;

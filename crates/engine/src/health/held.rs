@@ -15,6 +15,7 @@ use muster_model::job::{Job, JobState, PastAttempt, Verdict};
 use muster_model::names::ProjectName;
 use muster_model::spec::JobSpec;
 use muster_model::units::Span;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A job whose attempts end sooner than this after their start crashes.
@@ -181,8 +182,10 @@ impl Engine {
 
     /// Is no job left that a breaker about work could keep from starting?
     pub(super) fn is_unused(&self, entity: &Entity) -> bool {
-        let mut left = self.state.jobs.values().filter(|j| !j.state.is_final());
-        !left.any(|j| of_work(j).any(|e| e == *entity))
+        let b = self.state.health.breakers.get(entity);
+        let concerned = |j: &&Arc<Job>| b.is_none_or(|b| b.concerns(&j.project));
+        let left = self.state.jobs.values().filter(|j| !j.state.is_final());
+        !left.filter(concerned).any(|j| of_work(j).any(|e| e == *entity))
     }
 
     /// Failures that nothing explains may have an image, a template or a node in common.
@@ -198,10 +201,13 @@ impl Engine {
             // Where other work fails just as much, it is not this.
             let jobs = counts.get(&e).map_or(0, |c| c.failures(&Entity::Site, now));
             if should_trip(&e, failures, 0, 0) && nodes >= NODES && jobs.saturating_mul(2) > site {
-                open.push((
-                    e,
-                    format!("{failures} failures on {nodes} nodes that nothing else explains"),
-                ));
+                let mut why =
+                    format!("{failures} failures on {nodes} nodes that nothing else explains");
+                let project = self.only_project_that_failed(&e);
+                if let Some(project) = &project {
+                    why += &format!(", all of project {project}");
+                }
+                open.push((e, why, project));
             }
         }
         if open.is_empty()
@@ -211,12 +217,26 @@ impl Engine {
             let e = Entity::Node(node.clone());
             let (failures, _) = of(&e);
             if should_trip(&e, failures, 0, 0) {
-                open.push((e, format!("{failures} jobs failed on it, and no finding says why")));
+                let why = format!("{failures} jobs failed on it, and no finding says why");
+                open.push((e, why, None));
             }
         }
-        for (e, what) in open {
-            self.open_breaker(e, &format!("{what}; the last: {why}"), None);
+        for (e, what, project) in open {
+            self.open_breaker_for(e, &format!("{what}; the last: {why}"), None, project);
         }
+    }
+
+    /// The project whose jobs alone failed with an image. One project's failures keep nobody else's
+    /// work from starting: what they have in common may be the project's own.
+    fn only_project_that_failed(&self, entity: &Entity) -> Option<ProjectName> {
+        let (count, now) = (self.state.health.counts.get(entity)?, self.state.now);
+        if !matches!(entity, Entity::Image(_)) {
+            return None;
+        }
+        let jobs = count.jobs(entity, now).filter_map(|id| self.state.jobs.get(&id));
+        let projects: BTreeSet<&ProjectName> = jobs.map(|j| &j.project).collect();
+        let mut all = projects.into_iter();
+        all.next().filter(|_| all.next().is_none()).cloned()
     }
 
     /// A job that is to be started does not, while a breaker keeps its like away.
@@ -225,7 +245,7 @@ impl Engine {
         if job.held.is_some() || job.state != JobState::Queued {
             return;
         }
-        match self.state.passes(of_work(&job), Some(id)) {
+        match self.state.passes(of_work(&job), &job.project, Some(id)) {
             Passage::Free => {}
             Passage::Probe(b) => self.try_with(&b, &job),
             Passage::Held(entity) => {
@@ -268,6 +288,7 @@ impl Engine {
                 let of_it = |j: &&Arc<Job>| {
                     j.state == JobState::Queued
                         && j.held.is_none()
+                        && b.concerns(&j.project)
                         && of_work(j).any(|e| e == *entity)
                 };
                 let all = self.state.jobs.values().filter(of_it).map(|j| j.id);
@@ -291,7 +312,7 @@ impl Engine {
     fn is_free(&self, j: &Job, but: &Entity) -> bool {
         let shut = |e: &Entity| {
             let b = self.state.health.breakers.get(e);
-            b.is_some_and(|b| b.state != BreakerState::Closed)
+            b.is_some_and(|b| b.state != BreakerState::Closed && b.concerns(&j.project))
         };
         !of_work(j).any(|e| e != *but && shut(&e))
     }
@@ -340,11 +361,16 @@ enum Passage {
 }
 
 impl State {
-    fn passes(&self, work: impl Iterator<Item = Entity>, job: Option<JobId>) -> Passage {
+    fn passes(
+        &self,
+        work: impl Iterator<Item = Entity>,
+        project: &ProjectName,
+        job: Option<JobId>,
+    ) -> Passage {
         let own = |b: &Breaker| job.is_some() && probe_job(b) == job;
         let shut: Vec<&Arc<Breaker>> = work
             .filter_map(|e| self.health.breakers.get(&e))
-            .filter(|b| b.state != BreakerState::Closed && !own(b))
+            .filter(|b| b.state != BreakerState::Closed && b.concerns(project) && !own(b))
             .collect();
         let waits = |b: &Breaker| {
             b.state == BreakerState::HalfOpen && probe_job(b).is_none() && b.pinned.is_none()
@@ -361,7 +387,7 @@ impl State {
     pub(crate) fn breaker_ahead(&self, project: &ProjectName, spec: &JobSpec) -> Option<Entity> {
         let named = spec.name.as_ref();
         let template = named.map(|n| Entity::Template(project.clone(), n.to_string()));
-        match self.passes([template, image(spec)].into_iter().flatten(), None) {
+        match self.passes([template, image(spec)].into_iter().flatten(), project, None) {
             Passage::Held(entity) => Some(entity),
             Passage::Free | Passage::Probe(_) => None,
         }

@@ -94,8 +94,9 @@ impl Engine {
         };
         let named = |f: &Finding| why.and_then(finding_behind) == Some(f.id);
         let can = |f: &Finding, seen: &ObservedFinding| {
-            let its_own = named(f) || seen.attempt == Some(key) || !beside(f);
-            (!not_run || of_storage(seen)) && its_own
+            let its = named(f) || seen.attempt == Some(key);
+            (!not_run || of_storage(seen))
+                && (its || !(beside(f) || self.after_return(seen, ended)))
         };
         // However old it is, what is open counts. What was closed earlier was last seen earlier.
         let book = &self.state.health;
@@ -114,6 +115,15 @@ impl Engine {
             .map(|(f, seen)| NumberedFinding { id: f.id, seen, opened_at: f.opened_at })
             .collect();
         attribute(ended, key, &known)
+    }
+
+    /// Was it found on a node that was lost, or restarted, after an attempt had ended there? What
+    /// begins on it afterwards has nothing to do with that end.
+    fn after_return(&self, seen: &ObservedFinding, ended: &EndedAttempt<'_>) -> bool {
+        let Some(n) = seen.entity.node().and_then(|n| self.state.nodes.get(n)) else {
+            return false;
+        };
+        n.changed_at > ended.at && seen.first_seen >= n.changed_at
     }
 
     /// Did an attempt hold a GPU? Where its placement is not known any more, one that wanted every

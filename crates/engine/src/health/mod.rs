@@ -27,7 +27,7 @@ mod timers;
 mod witness;
 mod work;
 
-pub use allocation::AllocationBlocker;
+pub use allocation::{AllocationBlocker, NOT_CONNECTED};
 pub(crate) use decide::decide;
 pub(crate) use faults::faults;
 pub(crate) use findings::{of_hardware, of_program};

@@ -87,6 +87,7 @@ impl Engine {
             leave: choice.leave,
             step: RemediationStep::Proposed,
             why: choice.why,
+            chosen_why: None,
             at: now,
             since: now,
             until: (choice.action == Action::Watch).then_some(now + WATCH),
@@ -388,7 +389,8 @@ impl Engine {
         self.choose_remediation(&f);
         // What failed its test returns where no work uses it any more, and not by a policy that only
         // writes it down.
-        if !self.is_in_use(&f) {
+        let out = self.state.nodes.get(&r.node).is_some_and(|n| n.stage != Stage::Ready);
+        if out && !self.is_in_use(&f) {
             self.settle_after_test(&r.node, &why);
         }
         true
@@ -411,7 +413,12 @@ impl Engine {
         let was = self.counted(n);
         let until = (r.leave == Leave::Finish)
             .then(|| self.state.now + self.state.policy.remediations.finish_within);
-        self.stepped(r, RemediationStep::Moving, &r.why.clone(), until, None);
+        // What delayed it before does so no more.
+        let why = match &r.approved {
+            Some(by) => format!("approved by {by}"),
+            None => r.chosen_why.as_ref().unwrap_or(&r.why).clone(),
+        };
+        self.stepped(r, RemediationStep::Moving, &why, until, None);
         let reason = format!("{} (finding {})", r.kind, r.finding);
         match r.action {
             Action::Watch | Action::RestartJob => {}
@@ -432,6 +439,21 @@ impl Engine {
         }
         self.count_again(&n.name, was);
         self.move_work(r, r.leave);
+        if r.action == Action::IsolateGpu {
+            self.return_without(r);
+        }
+    }
+
+    /// The last test of a node failed at one GPU alone, which no work is given any more: the node
+    /// returns, unless something else takes it. The isolation may have waited since that test.
+    fn return_without(&mut self, r: &Remediation) {
+        let Some(n) = self.state.nodes.get(&r.node) else { return };
+        let failed = n.qualified.as_ref().and_then(|q| q.report.failed_gpu());
+        let out = matches!(n.stage, Stage::Quarantined | Stage::Repairing);
+        if let Some(gpu) = failed.filter(|_| out && failed == r.gpu) {
+            let why = format!("GPU {gpu}, at which alone its test failed, is isolated");
+            self.settle_after_test(&r.node, &why);
+        }
     }
 
     /// Work leaves a node. What uses the unhealthy GPU itself is not asked for a checkpoint when it
@@ -610,6 +632,11 @@ impl Engine {
             }
         }
         self.settle_after_test(&n.name, &why);
+        // It passed: where nothing takes it, it serves again as after any test that passed.
+        if let Some(n) = self.state.nodes.get(&n.name).filter(|n| n.stage == Stage::Ready).cloned()
+        {
+            self.begin_probation(&n);
+        }
     }
 
     /// What followed from a test for single findings was chosen. What else is open there was covered
@@ -627,9 +654,15 @@ impl Engine {
 
     /// A node that passed its test serves again. Says until when it is watched.
     pub(super) fn serve_again(&mut self, n: &Node, reason: String) -> Time {
+        let node = n.name.clone();
+        self.emit(None, Event::NodeReady { node, reason });
+        self.begin_probation(n)
+    }
+
+    /// A node that passed its test is watched for a while. What kept it out for a failed one is over.
+    fn begin_probation(&mut self, n: &Node) -> Time {
         let until = self.state.now + self.state.policy.remediations.probation;
         let node = n.name.clone();
-        self.emit(None, Event::NodeReady { node: node.clone(), reason });
         if n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest) {
             self.emit(None, Event::NodeUncordoned { node: node.clone(), decided: true });
         }

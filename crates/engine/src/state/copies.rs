@@ -2,6 +2,7 @@
 
 use super::State;
 use super::index::Index;
+use std::collections::BTreeSet;
 
 impl State {
     /// What is stored, without all that is derived from it: cheap, as jobs and nodes are shared. It
@@ -38,6 +39,8 @@ impl State {
             slo: self.slo.clone(),
             moves: self.moves.clone(),
             keys: self.keys.clone(),
+            // A copy follows records alone: it would not see that an agent is connected again.
+            disconnected: BTreeSet::new(),
             index: Box::default(),
             spare: None,
         }

@@ -262,7 +262,7 @@ impl Index {
         let mut ix = Index::default();
         ix.policy_changed(state);
         for n in state.nodes.values() {
-            ix.node_changed(n, state.health.waits_on(&n.name));
+            ix.node_changed(n, state.avoids(&n.name));
         }
         for job in state.jobs.values() {
             ix.arrived(job);
@@ -277,7 +277,8 @@ impl Index {
         ix
     }
 
-    /// A node is another now. `avoided`: a remediation waits to be allowed to take it.
+    /// A node is another now. `avoided`: a remediation waits to be allowed to take it, or its agent
+    /// is not connected.
     pub(crate) fn node_changed(&mut self, n: &Node, avoided: bool) {
         if n.role == NodeRole::Spare && n.stage != Stage::Retired {
             self.spares.insert(n.name.clone());

@@ -253,9 +253,17 @@ fn a_test_that_fails_at_another_gpu_escalates_nothing_of_the_one_that_was_reset(
 
 #[test]
 fn a_node_whose_test_failed_at_another_gpu_serves_again_when_that_one_is_isolated() {
+    serves_without_the_gpu_that_failed(Mode::Automatic);
+    serves_without_the_gpu_that_failed(Mode::Approve);
+}
+
+fn serves_without_the_gpu_that_failed(mode: Mode) {
     let mut w = able(16);
     let n = node(1);
-    w.policy(|p| p.remediations.rules.push(rule("ecc-*", &[Action::IsolateGpu])));
+    w.policy(|p| {
+        p.remediations.rules.push(rule("ecc-*", &[Action::IsolateGpu]));
+        p.remediations.modes.insert(Action::IsolateGpu, mode);
+    });
     another_gpu(&mut w, &n);
     see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 3), Severity::Critical);
     let first = remediation(&w, &n).unwrap();
@@ -268,6 +276,12 @@ fn a_node_whose_test_failed_at_another_gpu_serves_again_when_that_one_is_isolate
     w.pass(Span::secs(20));
     // It fails at GPU 3 alone.
     tested(&mut w, &n, Outcome::Failed);
+    if mode == Mode::Approve {
+        assert_ne!(of(&w, &n).stage, Stage::Ready);
+        let waits = remediation(&w, &n).expect("it waits for approval");
+        assert_eq!((waits.action, waits.step), (Action::IsolateGpu, RemediationStep::Proposed));
+        w.ok(Command::ApproveRemediation { id: waits.id });
+    }
     assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
     assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << 3));
     let open = w.engine.state().health.open_on(&n).map(|f| f.seen.kind.clone());

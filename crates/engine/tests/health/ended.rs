@@ -1,7 +1,7 @@
 //! A job that ended stays ended: what is learnt later changes whose doing it was, and no more.
 
 use super::*;
-use crate::common::{crash, gang, replay};
+use crate::common::{crash, gang, number, replay};
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
 use muster_model::job::{Exit, JobState, SlotEnd, StopReason, Verdict};
@@ -65,6 +65,30 @@ fn a_node_that_reported_the_end_and_falls_silent_later_did_not_cause_it() {
         w.sleep(Span::mins(2));
         let p = &w.job(job).past[0];
         assert_eq!((p.verdict, p.freed_at), (Verdict::Application, Some(end)), "{p:?}");
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
+fn what_begins_on_a_node_that_was_lost_or_restarted_after_an_end_did_not_cause_it() {
+    for (lost, boot) in [(true, "boot"), (false, "another boot"), (true, "another boot")] {
+        let mut w = able(4);
+        let job = w.run(gang(1, 8));
+        let n = w.nodes_of(job)[0].clone();
+        w.report(job, &n, crash(0, 3));
+        w.sleep(Span::secs(30));
+        assert_eq!(w.job(job).state, JobState::Failed);
+        if lost {
+            w.lose(&n);
+            w.sleep(Span::secs(30));
+        }
+        meet(&mut w, number(&n), boot);
+        w.sleep(Span::secs(20));
+        xid79(&mut w, &n);
+        w.sleep(Span::secs(20));
+        let p = &w.job(job).past[0];
+        assert_eq!(p.verdict, Verdict::Application, "lost: {lost}, {boot}: {p:?}");
+        no_odd_steps(&w);
         assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     }
 }

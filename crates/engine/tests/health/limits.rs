@@ -52,6 +52,43 @@ fn a_limit_stops_pages_and_shows_what_waits() {
 }
 
 #[test]
+fn what_held_a_remediation_back_is_not_why_it_runs() {
+    for approved in [true, false] {
+        let mut w = able(32);
+        for i in [0, 8, 16, 24] {
+            xid79(&mut w, &node(i));
+            w.pass(Span::mins(6));
+        }
+        let r = remediation(&w, &node(24)).unwrap();
+        assert!(r.why.contains("limit of fleet"), "{}", r.why);
+        let chosen = w.log.iter().find_map(|x| match &x.event {
+            Event::RemediationChosen { remediation } if remediation.id == r.id => {
+                Some(remediation.why.clone())
+            }
+            _ => None,
+        });
+        let from = w.log.len();
+        if approved {
+            w.person(Command::ApproveRemediation { id: r.id });
+        } else {
+            w.sleep(Span::mins(50));
+        }
+        let moves = w.since(from).find_map(|e| match e {
+            Event::RemediationStepped { id, step: RemediationStep::Moving, why, .. }
+                if *id == r.id =>
+            {
+                Some(why.clone())
+            }
+            _ => None,
+        });
+        let by = approved.then(|| "approved by user:olga".to_owned());
+        assert_eq!(moves, by.or(chosen));
+        assert!(moves.is_some());
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
 fn a_node_that_is_taken_twice_within_an_hour_counts_once() {
     let mut w = able(32);
     xid79(&mut w, &node(0));

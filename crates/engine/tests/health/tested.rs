@@ -272,6 +272,7 @@ fn all_that_is_found_during_the_test_of_a_remediation_gets_its_own() {
     tested(&mut w, &n, Outcome::Passed);
     assert_eq!((of(&w, &n).stage, remediation(&w, &n)), (Stage::Ready, None));
     assert_eq!(of(&w, &n).excluded_gpus, GpuSet(1 << 5 | 1 << 6), "no work comes to either");
+    assert!(of(&w, &n).probation.is_some(), "it is watched as after any return");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

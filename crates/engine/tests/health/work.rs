@@ -165,6 +165,52 @@ fn a_probe_that_is_cancelled_says_nothing() {
 }
 
 #[test]
+fn an_image_that_fails_in_one_project_keeps_nobody_elses_jobs_waiting() {
+    let mut w = able(8);
+    w.project("other");
+    let project = Some("other".parse().unwrap());
+    let theirs =
+        |name: &str| JobSpec { project: project.clone(), ..of_image(name, Some("team/x:1")) };
+    broken_image(&mut w);
+    let x = image("team/x:1");
+    let b = w.engine.state().health.breakers[&x].clone();
+    let project_of =
+        |b: &muster_model::breaker::Breaker| b.project.as_ref().map(ToString::to_string);
+    assert_eq!((b.state, project_of(&b).as_deref()), (BreakerState::Open, Some("default")));
+    assert!(b.reason.contains("all of project default"), "{}", b.reason);
+    let own = w.submit(of_image("late", Some("team/x:1")));
+    assert_eq!(held(&w, own), "breaker image:team/x:1");
+    let other = w.run(theirs("other"));
+    assert_eq!(w.job(other).state, JobState::Running);
+    let waits = w.submit(theirs("next"));
+    assert_eq!(w.job(waits).held, None);
+    w.ok(Command::Cancel { job: waits });
+    // It fails there, too: from now on it is the image.
+    cannot(&mut w, other);
+    assert_eq!(project_of(&w.engine.state().health.breakers[&x]), None);
+    let next = w.submit(theirs("last"));
+    for id in [own, other, next] {
+        assert_eq!(held(&w, id), "breaker image:team/x:1");
+    }
+    restart(&mut w);
+}
+
+#[test]
+fn a_breaker_that_an_older_server_let_be_forced_is_released_whatever_its_name_is() {
+    let mut w = able(2);
+    let e = image("team/\u{202e}x:1");
+    let force = |state| Command::ForceBreaker { entity: e.clone(), state, reason: "known".into() };
+    let open = Some(BreakerState::Open);
+    let no = w.send(force(open)).unwrap_err();
+    assert_eq!(no.code, RefusalCode::Invalid, "{no:?}");
+    let forced = muster_health::breaker::force(None, e.clone(), open, "user:olga", "known", w.now);
+    let event = Event::BreakerSet { breaker: Box::new(forced), by_operator: true };
+    w.wrote(event, Policy::default());
+    w.ok(force(None));
+    assert_eq!(w.engine.state().health.breakers[&e].pinned, None);
+}
+
+#[test]
 fn where_everything_fails_no_image_is_the_cause() {
     let mut w = able(16);
     for i in 0..4 {

@@ -31,8 +31,7 @@ fn a_reserved_start_is_shown_with_what_it_rests_on() {
     assert_eq!(binding(&w, id), "capacity");
     let said = w.explain(id).estimate.unwrap();
     assert_eq!(said.at, at);
-    let caveat =
-        "reserved by the time limits of what runs, unless jobs of a higher priority class come";
+    let caveat = "reserved by the time limits of what runs, unless jobs of a higher priority class take that capacity";
     assert!(said.basis.starts_with(caveat), "{}", said.basis);
 }
 

@@ -252,6 +252,24 @@ fn a_reserved_start_that_nothing_can_keep_any_more_is_taken_back() {
 }
 
 #[test]
+fn a_job_says_that_its_reserved_start_was_taken_back_until_it_has_another() {
+    let mut w = TestSite::new(2, 8);
+    w.run(limited(1, 8, 60));
+    let wide = w.submit(limited(2, 8, 60));
+    assert!(w.job(wide).reserved_start.is_some());
+    // Nobody knows when this one ends.
+    let high = w.run(JobSpec { priority: Priority::High, ..gang(1, 8) });
+    assert_eq!(w.job(wide).reserved_start, None);
+    let words = w.job(wide).start_withdrawn_words().expect("why it was taken back");
+    assert!(words.contains("work of a higher priority class"), "{words}");
+    let said = w.explain(wide).summary;
+    assert!(said.contains(&words), "{said}");
+    w.finish(high);
+    assert!(w.job(wide).reserved_start.is_some());
+    assert_eq!(w.job(wide).start_withdrawn_words(), None);
+}
+
+#[test]
 fn a_reserved_start_on_a_node_that_carries_less_than_before_is_taken_back() {
     let mark = |role| Command::MarkNode { node: node(0), role: Some(role), hazard: None };
     let exclude = |gpus| Command::ExcludeGpus { node: node(0), gpus, reason: "slow".into() };

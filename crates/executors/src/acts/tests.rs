@@ -81,6 +81,7 @@ fn unhealthy() -> State {
         leave: Leave::Checkpoint,
         step: RemediationStep::Repairing,
         why: String::new(),
+        chosen_why: None,
         at: Time(1_699_999_992_000),
         since: Time(1_699_999_993_000),
         until: None,

@@ -82,6 +82,11 @@ impl Count {
         self.failed.iter().filter(move |(t, ..)| window.is_some_and(|w| *t + w >= now))
     }
 
+    /// The jobs that failed within the window, some of them repeatedly.
+    pub fn jobs(&self, of: &Entity, now: Time) -> impl Iterator<Item = JobId> {
+        self.within(of, now).map(|(_, job, _)| *job)
+    }
+
     /// The last failure that is remembered.
     #[must_use]
     pub fn last(&self) -> Option<Time> {

@@ -83,5 +83,6 @@ fn closed(entity: Entity) -> ModelBreaker {
         pinned: None,
         because_of: None,
         probe: None,
+        project: None,
     }
 }

@@ -447,6 +447,7 @@ async fn a_job_of_another_project_that_takes_the_place_of_ones_own_has_no_number
     let stop = &stopping["attempt"]["stop"];
     assert_eq!(stop["message"], "spot work, evicted for a job of another project", "{stop}");
     assert_eq!((&stop["reason"]["why"], stop["reason"].get("by")), (&json!("preempted"), None));
+    assert_eq!(stopping["reason"], stop["message"]);
     let path = format!("/v1/jobs/{id}");
     let seen = s.get(&s.operator, &path).await.json();
     assert_eq!(seen["attempt"]["stop"]["reason"]["by"], other, "operators see it");
@@ -458,4 +459,19 @@ async fn a_job_of_another_project_that_takes_the_place_of_ones_own_has_no_number
         let stop = &log["items"][0]["data"]["reason"];
         assert_eq!((&stop["why"], stop.get("by").is_some()), (&json!("preempted"), seen), "{log}");
     }
+    // The next attempt was not stopped: why the first one was is said of that one.
+    let key = AttemptKey { job: JobId(other), attempt: 1 };
+    let placed = async {
+        while s.brain.read(|st| st.jobs[&key.job].attempt.is_none()) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, placed).await.expect("it takes the node");
+    for observed in [Observed::Running, Observed::Ended(SlotEnd::Ok)] {
+        let node = "n1".parse().unwrap();
+        s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
+    }
+    let again = when(&s, id, |j| j["state"] == "starting").await;
+    assert_eq!((&again["reason"], &again["attempts"]), (&Value::Null, &json!(2)), "{again}");
+    assert!(again["past"][0]["reason"].is_string(), "{again}");
 }

@@ -171,6 +171,8 @@ async fn gpus_of_a_lost_node_are_held_and_those_of_a_suspect_are_not_free() {
         // What is out of service by its role is not called ready either.
         let state = if shown["reachable"] == true { "suspect" } else { "lost" };
         assert_eq!(shown["state"], state, "{shown}");
+        // When its role was set is not known; its stage is older.
+        assert_eq!(shown["state_since"].is_null(), state == "suspect", "{shown}");
         let health = s.get(&s.operator, "/v1/health").await.json();
         assert_eq!((&health["nodes_out"], &health["nodes"]), (&json!(1), &json!({state: 1})));
     }

@@ -190,6 +190,17 @@ async fn a_reservation_is_made_read_replaced_and_deleted() {
     assert_eq!(names, ["demo", "upkeep"], "one's own and maintenance");
     assert_eq!(s.get(&s.user, "/v1/reservations/hidden").await.status, 404);
 
+    // While a maintenance window is open, its nodes say that they get no new work, and why.
+    let why = |node: Value| node["no_new_work"].clone();
+    assert_eq!(why(s.get(&s.user, "/v1/nodes/n1").await.json()), Value::Null, "it is not open");
+    let now = json!({"over": {"nodes": ["n1"]}, "start": "1970-01-01T00:00:00Z", "length": "1d", "every": "1d"});
+    assert_eq!(put(&s, &s.operator, "/v1/reservations/upkeep", &now).await.status, 200);
+    let listed = s.get(&s.operator, "/v1/nodes").await.json()["items"].clone();
+    let n1 = listed.as_array().unwrap().iter().find(|n| n["name"] == "n1").unwrap().clone();
+    for shown in [n1, s.get(&s.user, "/v1/nodes/n1").await.json()] {
+        assert_eq!(shown["no_new_work"], "maintenance window upkeep", "{shown}");
+    }
+
     assert_eq!(s.call(&s.operator, "DELETE", path, &Value::Null, &stale).await.status, 409);
     assert_eq!(s.call(&s.operator, "DELETE", path, &Value::Null, &[]).await.status, 204);
     assert_eq!(s.get(&s.operator, path).await.status, 404);

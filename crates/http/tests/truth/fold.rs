@@ -282,7 +282,7 @@ impl Fold {
             Event::JobReleased { job, .. } => self.job(*job).held = false,
             Event::JobPlaced { key, placement } => {
                 let job = self.job(key.job);
-                (job.state, job.attempts) = ("starting", key.attempt);
+                (job.state, job.attempts, job.reason) = ("starting", key.attempt, None);
                 job.attempt = Some(Attempt {
                     no: key.attempt,
                     placement: Arc::clone(placement),
@@ -304,7 +304,10 @@ impl Fold {
             }
             Event::SlotLost { key, node } => self.slots(*key, node, Slot::Lost),
             Event::AttemptStarted { key, .. } => self.job(key.job).state = "running",
-            Event::StopOrdered { key, .. } => self.job(key.job).state = "stopping",
+            Event::StopOrdered { key, reason, .. } => {
+                let job = self.job(key.job);
+                (job.state, job.reason) = ("stopping", Some(reason.to_string()));
+            }
             Event::AttemptEnded { key, .. } => {
                 let job = self.job(key.job);
                 let over = |a: &Attempt| a.slots.iter().all(|s| *s == Slot::Ended);

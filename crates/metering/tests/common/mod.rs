@@ -94,6 +94,7 @@ pub(crate) fn job(id: JobId, gpus: u32) -> Job {
         checkpoint: None,
         checkpoint_asked: None,
         reserved_start: None,
+        start_withdrawn: None,
         size: None,
         preemptions: 0,
         idle_warned: None,

@@ -3,11 +3,11 @@
 use super::{AfterRef, MAX_ARRAY_PARTS, MAX_ARRAY_TEXT, MAX_TAG, absolute, count, one_line, shown};
 use crate::job::Condition;
 use crate::names::Label;
+use crate::node_paths::{check_place, check_source};
 use crate::spec::{MAX_ARRAY, SpecProblem, Volume, problem};
-use crate::volume_source::check_source;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) fn volumes(volumes: &[Volume]) -> Result<(), SpecProblem> {
+pub(super) fn volumes(volumes: &[Volume], in_image: bool) -> Result<(), SpecProblem> {
     count("volumes", volumes.len())?;
     let mut seen = BTreeSet::new();
     for (i, v) in volumes.iter().enumerate() {
@@ -22,14 +22,18 @@ pub(super) fn volumes(volumes: &[Volume]) -> Result<(), SpecProblem> {
         })?;
         let field = format!("volumes[{i}].at");
         absolute(&field, &v.at)?;
-        let parts: Vec<&str> = v.at.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
-        if parts.is_empty() || matches!(parts[0], "proc" | "sys" | "dev") {
-            return Err(problem(
+        check_place(&v.at, in_image).map_err(|why| {
+            problem(
                 &field,
-                format!("a volume cannot be bound at `{}`", shown(&v.at)),
-                "choose a directory of its own, like /data; not /, /proc, /sys or /dev",
-            ));
-        }
+                format!("a volume cannot be bound at `{}`: {why}", shown(&v.at)),
+                if in_image {
+                    "choose a directory of its own, like /data; not /, and nothing in /proc, /sys or /dev"
+                } else {
+                    "choose a directory of its own, like /mnt/data; not /, and nothing in /proc, /sys, /run, /dev or /etc"
+                },
+            )
+        })?;
+        let parts: Vec<&str> = v.at.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
         if !seen.insert(parts) {
             return Err(problem(
                 &field,

@@ -2,7 +2,7 @@
 
 use super::conn::{Conn, PATIENCE, slow};
 use super::newcomers::NewcomerSlot;
-use super::{Inner, hello, join, refused, session};
+use super::{Inner, hello, join, refused, session, unreadable};
 use crate::supervise;
 use muster_link::LinkError;
 use muster_link::frame::{Frame, FrameReader, FrameWriter, MAX_FROM_AGENT};
@@ -79,9 +79,17 @@ async fn greet(
     let (r, w) = tokio::io::split(stream);
     let most = if peer.is_some() { MAX_FROM_AGENT } else { MAX_JOIN };
     let mut conn = Conn { r: FrameReader::new(r, most), w: FrameWriter::new(w) };
-    let first = timeout(PATIENCE, conn.r.next())
-        .await
-        .map_err(|_| slow("the first message", PATIENCE))??;
+    let first =
+        timeout(PATIENCE, conn.r.next()).await.map_err(|_| slow("the first message", PATIENCE))?;
+    let first = match first {
+        Ok(first) => first,
+        Err(e) => {
+            if let Some(answer) = unreadable(&e) {
+                conn.part(&answer).await?;
+            }
+            return Err(e);
+        }
+    };
     match (peer, first) {
         (_, None) => Ok(()),
         (peer, Some(Frame::Message(FromAgent::Join { protocol, token, node, machine, csr }))) => {

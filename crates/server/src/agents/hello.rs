@@ -204,7 +204,7 @@ pub(super) async fn enter(
     let answer = inner.brain.call(inner.request(node, command), Attach::default()).await;
     session.busy.fetch_sub(1, Ordering::Relaxed);
     match answer {
-        Ok(_) => {}
+        Ok(_) => inner.brain.show_connection(node, true),
         Err(BrainError::Refused(r)) => {
             let hint = r.hint.map(|h| format!(": {h}")).unwrap_or_default();
             return Ok(Err(refused("identity", format!("{}{hint}", r.message), false)));

@@ -5,6 +5,7 @@ mod acts;
 mod bounds;
 mod checkpoints;
 mod conn;
+mod connections;
 mod fabric;
 mod faults;
 mod hello;
@@ -52,6 +53,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long an injected fault may take to be answered.
 const INJECT: Duration = Duration::from_secs(10);
+/// Bytes of the reason why something cannot be read.
+const UNREADABLE: usize = 1024;
 
 /// What operators may choose about the link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,6 +191,18 @@ impl Inner {
 
 fn refused(code: &str, message: impl Into<String>, retry: bool) -> FromServer {
     FromServer::Refused { code: code.into(), message: message.into(), retry }
+}
+
+/// The answer to what is no frame or no message, where that is what is wrong. An agent may try again.
+fn unreadable(e: &LinkError) -> Option<FromServer> {
+    match e {
+        LinkError::Garbled(_) | LinkError::TooLarge { .. } => {
+            let mut why = e.to_string();
+            muster_model::text::bound(&mut why, UNREADABLE);
+            Some(refused("protocol", why, true))
+        }
+        _ => None,
+    }
 }
 
 /// Serves agents on `listener` until [`Agents::stop`].

@@ -6,11 +6,13 @@ use super::acts;
 use super::bounds;
 use super::checkpoints::{Checkpoints, Written};
 use super::conn::Conn;
+use super::connections;
 use super::hello::SessionStart;
 use super::idle;
 use super::node_entry::{NodeEntry, SKEW_MS, Session, TestProgress};
 use super::orders::Orders;
 use super::steps;
+use super::unreadable;
 use crate::brain::{Attach, BrainError};
 use crate::health::HealthObservation;
 use crate::history::HistoryRow;
@@ -145,9 +147,18 @@ pub(super) async fn run(inner: Arc<Inner>, mut conn: Conn, entered: SessionStart
         tokio::spawn(async move { brain.call(request, Attach::default()).await.map(drop) });
     }
     drop(leave);
+    let ended =
+        connections::ended(live.inner.clone(), live.node_entry.clone(), session.node.clone());
+    tokio::spawn(ended);
     let cause = std::error::Error::source(&end).map(ToString::to_string);
     tracing::debug!(node = %session.node, end = %end, cause, "session ended");
-    if !matches!(end, End::Closed | End::Link(_)) {
+    let answer = match &end {
+        End::Link(e) => unreadable(e),
+        _ => None,
+    };
+    if answer.as_ref().is_some_and(|no| conn.w.queue(no).is_ok())
+        || !matches!(end, End::Closed | End::Link(_))
+    {
         // The other side may not listen any more; nothing is lost if it does not.
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), conn.w.close()).await;
     }

@@ -542,6 +542,7 @@ impl LeadState<'_> {
         // The outcome of the failed append may have been unknown: what did get in is shown now.
         let seq = state.seq;
         let mut view = self.shared.view.write().unwrap_or_else(PoisonError::into_inner);
+        let state = state.with_connections_of(&view);
         if seq > view.seq {
             *view = state.clone();
             // Followers read from the store what memory missed.

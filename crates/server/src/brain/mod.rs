@@ -33,7 +33,7 @@ pub use stats::{BrainStats, Histogram};
 pub use store_availability::CannotWrite;
 
 use muster_engine::{Policy, State};
-use muster_model::command::{Answer, Refusal, Request};
+use muster_model::command::{Answer, Command, Refusal, Request};
 use muster_model::event::Record;
 use muster_model::ids::{Epoch, JobId, Seq};
 use muster_model::names::{Label, NodeName, ProjectName};
@@ -289,6 +289,31 @@ impl Brain {
     /// long there is [`Brain::read_copy`].
     pub fn read<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         f(&self.shared.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The connection of a node's agent began or ended: the engine plans with that from now on, and
+    /// whoever reads sees it. Nothing is written for it.
+    ///
+    /// # Errors
+    /// That the server cannot decide now.
+    pub(crate) async fn note_connection(
+        &self,
+        node: &NodeName,
+        connected: bool,
+    ) -> Result<(), BrainError> {
+        self.system(Command::AgentConnection { node: node.clone(), connected }).await?;
+        self.show_connection(node, connected);
+        Ok(())
+    }
+
+    /// The same for those who read alone.
+    pub(crate) fn show_connection(&self, node: &NodeName, connected: bool) {
+        // Mostly it is known: a whole site that connects must not hold up the writer.
+        if self.read(|s| s.is_disconnected(node)) != connected {
+            return;
+        }
+        let mut view = self.shared.view.write().unwrap_or_else(PoisonError::into_inner);
+        view.note_connection(node, connected);
     }
 
     /// What the engine was started with: whoever rehearses goes by the same.

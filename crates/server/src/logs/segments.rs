@@ -17,7 +17,7 @@ const REMEMBERED: usize = 4096;
 /// Jobs in one directory.
 const SHARD: u64 = 1000;
 
-/// A file: offset of its first byte and its length.
+/// A file: offset of its first byte and its length. One without data is where a gap ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Segment {
     pub(super) start: u64,
@@ -83,7 +83,8 @@ impl AttemptLog {
     }
 
     pub(super) fn tail_start(&self, rank: u32, stream: Stream, max: u64) -> u64 {
-        let last = self.streams.get(&(rank, stream)).and_then(|s| s.segments.last());
+        let stored = self.streams.get(&(rank, stream)).map_or(&[][..], |s| &s.segments);
+        let last = stored.iter().rev().find(|s| s.len > 0);
         last.map_or(0, |s| s.end().saturating_sub(max).max(s.start))
     }
 }

@@ -86,6 +86,31 @@ async fn a_gap_is_reported_where_it_is() {
 }
 
 #[tokio::test]
+async fn a_gap_at_the_end_is_reported_also_after_a_restart() {
+    let d = tempfile::tempdir().unwrap();
+    let note = async |k: &LogKeeper, from| {
+        k.read(key(1), 0, Stream::Stdout, from, 100).await.unwrap().note()
+    };
+    let k = keeper(d.path(), LogConfig::default());
+    // Nothing was ever stored of it.
+    assert_eq!(k.append(chunk(500, b"")).await.unwrap().offset, 500);
+    assert_eq!(k.append(chunk(1000, b"")).await.unwrap().offset, 1000);
+    assert_eq!(note(&k, 0).await.unwrap(), "1000 bytes were dropped here");
+    drop(k);
+    let k = keeper(d.path(), LogConfig::default());
+    assert_eq!(note(&k, 0).await.unwrap(), "1000 bytes were dropped here");
+    assert_eq!(k.append(chunk(700, b"")).await.unwrap().offset, 1000, "it is known");
+    k.append(chunk(1000, b"after")).await.unwrap();
+    k.append(chunk(2000, b"")).await.unwrap();
+    let t = k.tail(key(1), 0, Stream::Stdout, 3).await.unwrap();
+    assert_eq!(t.data, "ter");
+    assert_eq!(note(&k, t.next()).await.unwrap(), "995 bytes were dropped here");
+    let s = k.ranks(key(1)).await.unwrap();
+    assert_eq!((s[0].end, s[0].dropped), (2000, 1995));
+    assert_eq!(k.stats().bytes, writer::disk_use(d.path()));
+}
+
+#[tokio::test]
 async fn control_bytes_and_long_lines_are_kept_exactly() {
     let d = tempfile::tempdir().unwrap();
     let k = keeper(d.path(), LogConfig::default());

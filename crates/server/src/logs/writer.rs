@@ -149,6 +149,9 @@ impl Writer {
         let shared = self.shared.clone();
         let half = (cap / 2).max(1);
         let step = (half / TAIL_SEGMENTS).max(1);
+        if data.is_empty() {
+            return self.write_gap(id, log, from);
+        }
         while !data.is_empty() {
             let room = match log.segments.last() {
                 Some(s) if s.end() == from => {
@@ -180,6 +183,17 @@ impl Writer {
             from += wrote as u64;
             data = &data[wrote..];
         }
+        Ok(())
+    }
+
+    /// Notes where a gap ends, by an empty segment: a restarted server reports the gap too.
+    fn write_gap(&mut self, id: StreamId, log: &mut StreamLog, end: u64) -> io::Result<()> {
+        if let Some(gap) = log.segments.pop_if(|s| s.len == 0) {
+            self.files.remove(&id);
+            fs::remove_file(self.path(id, gap.start))?;
+        }
+        self.create(id, end)?;
+        log.segments.push(Segment { start: end, len: 0, times: 0 });
         Ok(())
     }
 

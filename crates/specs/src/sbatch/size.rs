@@ -117,9 +117,8 @@ impl Size {
         set: &mut Set,
     ) -> Result<(), FileError> {
         let nodes = self.nodes(origin)?;
-        let count = nodes.map_or(1, |a| a.n);
         let gpus = self.gpus(slurm, nodes, origin)?;
-        let ranks = self.ranks(slurm, count, origin)?;
+        let ranks = self.ranks(slurm, nodes, origin)?;
         let (gpus, ranks) = self.ranks_and_gpus(slurm, gpus, ranks, origin)?;
         // Slurm starts one task on a node unless the script asks for more, whatever its GPUs.
         let per_node = ranks.map_or(1, |a| a.n);
@@ -198,7 +197,8 @@ impl Size {
     }
 
     /// Tasks of a node, where they or all of them are counted.
-    fn ranks(&self, slurm: &mut Slurm, count: u32, origin: &str) -> Result<Count, FileError> {
+    fn ranks(&self, slurm: &mut Slurm, nodes: Count, origin: &str) -> Result<Count, FileError> {
+        let count = nodes.map_or(1, |a| a.n);
         match (self.per_node, self.tasks) {
             (Some(each), Some(tasks)) => {
                 let all = u64::from(each.n) * u64::from(count);
@@ -208,6 +208,10 @@ impl Size {
                 Ok(Some(each))
             }
             (None, Some(tasks)) => {
+                if nodes.is_none() && tasks.n > 1 && self.gpus_total.is_none() {
+                    let message = "all tasks are asked on one node: add --nodes for more";
+                    slurm.note(tasks.place.line, message);
+                }
                 divide(tasks, count, "tasks", "use --ntasks-per-node", origin).map(Some)
             }
             (each, None) => Ok(each),

@@ -32,12 +32,21 @@ pub fn short(span: Span) -> String {
     }
 }
 
+/// One unit, or two where one would be wrong by more than a tenth: `2h`, but `1h30m`. What somebody waits
+/// for is planned by it.
+fn ahead(span: Span) -> String {
+    let s = seconds(span);
+    let unit = [86_400, 3600, 60].into_iter().find(|unit| s >= *unit).unwrap_or(1);
+    let near = (s + unit / 2) / unit * unit;
+    if near.abs_diff(s) * 10 > s { length(span) } else { short(span) }
+}
+
 /// `3m ago`, `just now`, `in 2h`.
 pub fn relative(now: Time, at: Timestamp) -> String {
     let at = at.0;
     if at > now {
-        let ahead = at.since(now);
-        return if ahead.0 < 1000 { "just now".into() } else { format!("in {}", short(ahead)) };
+        let span = at.since(now);
+        return if span.0 < 1000 { "just now".into() } else { format!("in {}", ahead(span)) };
     }
     let past = now.since(at);
     if past.0 < 1000 { "just now".into() } else { format!("{} ago", short(past)) }
@@ -136,6 +145,10 @@ mod tests {
         assert_eq!(relative(now, Timestamp(now - Span::mins(3))), "3m ago");
         assert_eq!(relative(now, Timestamp(now + Span::mins(130))), "in 2h");
         assert_eq!(relative(now, Timestamp(now + Span::secs(7198))), "in 2h");
+        assert_eq!(relative(now, Timestamp(now + Span::mins(90))), "in 1h30m");
+        assert_eq!(relative(now, Timestamp(now + Span::mins(90) - Span(300))), "in 1h30m");
+        assert_eq!(relative(now, Timestamp(now + Span::hours(36))), "in 1d12h");
+        assert_eq!(relative(now, Timestamp(now + Span::secs(80))), "in 1m20s");
         assert_eq!(full(now, Timestamp(now - Span::secs(5))), "1970-01-12T13:46:35Z (5s ago)");
     }
 }

@@ -5,7 +5,9 @@ use crate::model::{JobDetail, Model};
 use crate::rows;
 use muster_api::{Job, JobReport};
 use muster_model::job::Verdict;
+use muster_model::spec::GpuPart;
 use muster_model::units::Span;
+use muster_terminal::output;
 use muster_terminal::output::bar::part;
 use muster_terminal::output::colour::{self, Style as Tone};
 use muster_terminal::output::time::{clock, length, relative};
@@ -43,12 +45,13 @@ fn state(model: &Model, d: &JobDetail, pen: Pen, w: usize) -> Vec<Line<'static>>
     let word = rows::job_state_label(job);
     let user = job.user.strip_prefix("user:").unwrap_or(&job.user);
     let head = format!("Job {} {}  ", job.id, job.name);
-    let of = format!(
-        "  {} nodes, {} GPUs  project {}  user {user}",
-        job.nodes(),
-        job.gpus(),
-        job.project
-    );
+    let gpus = match (job.groups.iter().find_map(|g| g.part.as_ref()), job.gpu_milli()) {
+        (Some(GpuPart::Mig(profile)), _) => profile.clone(),
+        (_, 1000) => "1 GPU".to_owned(),
+        (_, milli) => format!("{} GPUs", output::gpus(milli)),
+    };
+    let nodes = output::plural(usize::try_from(job.nodes()).unwrap_or(usize::MAX), "node");
+    let of = format!("  {nodes}, {gpus}  project {}  user {user}", job.project);
     let head = cut(&head, w.saturating_sub(14));
     let rest = w.saturating_sub(super::fitted_text::wide(&head) + word.len());
     let mut out = vec![pen.pieces([

@@ -45,7 +45,7 @@ pub(super) fn lines(model: &Model, pen: Pen, w: usize, rows: usize) -> Vec<Line<
 fn sums(model: &Model, all: &[&Job], pen: Pen, w: usize) -> Line<'static> {
     let of = |p: &dyn Fn(&Job) -> bool| {
         let some: Vec<&&Job> = all.iter().filter(|j| p(j)).collect();
-        (some.len(), some.iter().map(|j| j.gpus()).sum::<u64>())
+        (some.len(), output::gpus(some.iter().map(|j| j.gpu_milli()).sum()))
     };
     let (runs, held) = of(&|j| !j.state.is_final() && j.state != JobState::Queued);
     let (waits, wanted) = of(&|j| j.state == JobState::Queued);

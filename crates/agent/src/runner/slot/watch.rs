@@ -4,7 +4,7 @@
 use super::{FinishCheck, Phase, Slot};
 use crate::isolation::scratch_of;
 use crate::lease::BootTime;
-use crate::logs::Tail;
+use crate::logs::{Tail, cost};
 use crate::process::{ProcessId, is_shortage};
 use crate::progress::{self, ProgressReader};
 use crate::rank_file;
@@ -362,7 +362,7 @@ impl Slot {
         if !self.output {
             return;
         }
-        let before = out.len();
+        let mut more = false;
         let first = self.detail.slot.first_rank;
         for (rank, pair) in (first..).zip(&mut self.tails) {
             for (tail, stream) in pair.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
@@ -371,17 +371,20 @@ impl Slot {
                 }
                 match tail.read(now) {
                     Ok(Some((offset, data, age))) => {
-                        *left = left.saturating_sub(data.len());
+                        more = true;
+                        *left = left.saturating_sub(cost(&data));
                         out.push(LogChunk { key: self.key, rank, stream, offset, age, data });
                     }
                     Ok(None) => {}
                     Err(e) => {
                         tracing::warn!(attempt = %self.key, rank, error = %e, "cannot read output");
+                        // What was passed over is still to be shipped as a gap.
+                        more |= !tail.drained();
                     }
                 }
             }
         }
-        self.output = out.len() > before;
+        self.output = more;
     }
 
     pub(in crate::runner) fn progress_reports(

@@ -125,7 +125,9 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
     f.line("Tags", tags.join(" "));
 
     f.section("Gang", on);
-    let mut t = Table::new(&["GROUP", "NODES", "GPUS", "RANKS", "CPUS", "MEMORY", "SKU"]);
+    // What follows the nodes is what each of them gives.
+    let each = ["GROUP", "NODES", "GPUS/NODE", "RANKS/NODE", "CPUS/NODE", "MEMORY/NODE", "SKU"];
+    let mut t = Table::new(&each);
     for g in job.groups.iter() {
         t.row(vec![
             cell(&g.name),
@@ -169,13 +171,13 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
                     None => gpus.join(","),
                     Some(AllocatedPart::Milli(m)) => {
                         format!(
-                            "{} of {}",
+                            "{} of GPU {}",
                             muster_terminal::output::gpus(u64::from(*m)),
                             gpus.join(",")
                         )
                     }
                     Some(AllocatedPart::Mig { profile, .. }) => {
-                        format!("{profile} of {}", gpus.join(","))
+                        format!("{profile} of GPU {}", gpus.join(","))
                     }
                 }),
                 state(&s.state),
@@ -453,7 +455,8 @@ mod tests {
             "Fabric:     one leaf, rail-aligned",
             "Power cap:  550 W a GPU",
             "Preflight:  passed (began 1970-01-01T00:00:20Z (10s ago))",
-            "3g.40gb of 0,1,2",
+            "3g.40gb of GPU 0,1,2",
+            "GPUS/NODE  RANKS/NODE  CPUS/NODE",
             "will be stopped after its next checkpoint, or at 1970-01-01T00:01:30Z (in 1m): it continues with 4 nodes",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
@@ -546,7 +549,7 @@ mod tests {
                     earliest; submit with `--on-partition` below 2m to shorten that";
         assert!(shown(&job).contains(loss), "{}", shown(&job));
         crate::cmd::ps::tests::lose(&mut job, Some(Time(170_000)));
-        let next = "Next attempt: 1970-01-01T00:02:50Z (in 1m) at the earliest, when its ranks on \
+        let next = "Next attempt: 1970-01-01T00:02:50Z (in 1m20s) at the earliest, when its ranks on \
                     hgx-01 have certainly stopped";
         assert!(shown(&job).contains(next), "{}", shown(&job));
         // Whoever cancels it waits for them, too.
@@ -554,7 +557,7 @@ mod tests {
         if let Some(stop) = cancelled.attempt.as_mut().and_then(|a| a.stop.as_mut()) {
             stop.reason = muster_model::job::StopReason::Cancelled { by: "user:alice".into() };
         }
-        let ends = "Ends:         1970-01-01T00:02:50Z (in 1m), when its ranks on hgx-01 have \
+        let ends = "Ends:         1970-01-01T00:02:50Z (in 1m20s), when its ranks on hgx-01 have \
                     certainly stopped";
         assert!(shown(&cancelled).contains(ends), "{}", shown(&cancelled));
         assert!(!shown(&cancelled).contains("Next attempt"), "{}", shown(&cancelled));

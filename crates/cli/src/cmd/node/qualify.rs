@@ -161,9 +161,14 @@ fn describe_result(node: &Node, mine: Option<&Qualified>) -> String {
     };
     let mut text = format!("node {}: {}\n", node.name, outcome(test, now()));
     text += &checks(&test.checks).render();
-    if let Some(why) = &node.cordon {
-        text += &format!("node {} is cordoned: {why}\n", node.name);
-    }
+    // What `muster nodes` calls it: a failed test leaves a cordon, and may do more.
+    let why = match node.state.as_str() {
+        "ready" => return text,
+        "cordoned" => node.cordon.as_ref(),
+        _ => node.stage_why.as_ref().or(node.cordon.as_ref()),
+    };
+    let why = why.filter(|w| !w.is_empty()).map(|w| format!(": {w}")).unwrap_or_default();
+    text += &format!("node {} is {}{why}\n", node.name, node.state);
     text
 }
 
@@ -247,6 +252,31 @@ pub(crate) mod tests {
             floor: Some(Milli(634_800)),
             note: String::new(),
         }
+    }
+
+    #[test]
+    fn a_node_that_was_tested_is_called_what_the_list_calls_it() {
+        let ends = |node: &Node| {
+            let test = Qualified {
+                id: "7".into(),
+                level: q::Level::Quick,
+                outcome: Outcome::Failed,
+                started_at: Time(0).into(),
+                ended_at: Time(0).into(),
+                took: Span::secs(9),
+                checks: Vec::new(),
+            };
+            describe_result(node, Some(&test)).lines().last().unwrap_or_default().to_owned()
+        };
+        let mut node = crate::cmd::nodes::tests::node("n1");
+        (node.state, node.cordon) = ("quarantined".into(), Some("its test failed".into()));
+        assert_eq!(ends(&node), "node n1 is quarantined: its test failed");
+        node.stage_why = Some("gemm-bf16 is below its floor".into());
+        assert_eq!(ends(&node), "node n1 is quarantined: gemm-bf16 is below its floor");
+        node.state = "cordoned".into();
+        assert_eq!(ends(&node), "node n1 is cordoned: its test failed");
+        node.state = "ready".into();
+        assert!(!ends(&node).contains("n1 is"));
     }
 
     #[test]

@@ -130,6 +130,7 @@ pub(super) fn text(r: &FleetReport, on: bool) -> String {
         r.project.as_ref().map_or_else(|| "All projects".into(), |p| format!("Project {p}"));
     f.0.push_str(&format!("{}\n", paint(&whose, Style::Bold, on)));
     f.0.push_str(&format!("  from {} to {}, in GPU-hours\n", r.from, r.to));
+    f.0.push_str("  OK and FAILED count ends of jobs: one that is requeued can end again\n");
     if r.since > r.from {
         f.0.push_str(&format!("  known since {}\n", r.since));
     }
@@ -254,6 +255,7 @@ mod tests {
         // A job that is held is one that a person keeps from starting.
         let shown = text(&r, false);
         assert!(shown.contains(" ALLOCATED ") && !shown.contains("HELD"), "{shown}");
+        assert!(shown.contains("\n  OK and FAILED count ends of jobs: "), "{shown}");
         // A job that is requeued ends again.
         assert!(text(&r, false).contains("ends of jobs, succeeded: 0, "), "{}", text(&r, false));
         // GPUs began to report later.

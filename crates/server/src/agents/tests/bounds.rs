@@ -1,9 +1,11 @@
 //! No node and no job can fill the log.
 
-use super::support::{Site, node, script, site, spec};
+use super::support::{Line, Site, node, script, site, spec};
 use crate::agents::checkpoints::{BURST, EVERY};
 use crate::agents::node_entry::NodeEntry;
-use muster_link::messages::{FromAgent, FromServer, Hello, ProgressReport, Telemetry};
+use muster_link::messages::{
+    FromAgent, FromServer, Hello, LogChunk, ProgressReport, Stream, Telemetry,
+};
 use muster_model::command::Observed;
 use muster_model::event::{Event, Record};
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
@@ -11,6 +13,7 @@ use muster_model::ids::{AttemptKey, JobId, Seq};
 use muster_model::job::{Exit, JobState, SlotEnd};
 use muster_model::node::{Disk, Nic};
 use muster_model::units::{Bytes, Span, Time};
+use serde_json::json;
 use std::sync::Arc;
 
 async fn records(s: &Site) -> Vec<Arc<Record>> {
@@ -42,6 +45,44 @@ async fn what_a_node_says_of_an_end_is_cut_before_it_is_written() {
         }
     }
     assert_eq!(reported, 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_with_a_reason() {
+    let s = site().await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    let job = s.submit(spec(1), script("x")).await;
+    let key = s.runs(job, &mut line).await;
+    agent.hello.observed = vec![(key, Observed::Running)];
+    let why = async |line: &mut Line| {
+        let refused = line.hear_of(|m| match m {
+            FromServer::Refused { code, message, retry } => Some((code, message, retry)),
+            _ => None,
+        });
+        let (code, message, retry) = refused.await;
+        assert!(code == "protocol" && retry && message.len() <= 1024, "{code}: {message}");
+        line.is_closed().await;
+        message
+    };
+    let ago = json!({"type": "report", "key": key, "observed": "running", "ago": [1]});
+    line.say_anything(&ago).await;
+    assert!(why(&mut line).await.starts_with("a frame cannot be read: "));
+    let unknown = json!({"type": "x\u{1b}".repeat(9000)});
+    for (first, said) in
+        [(unknown, "x\\u{1b}"), (json!({"type": "hello", "node": "n1"}), "protocol")]
+    {
+        let mut line = Line::open(&agent.addr, agent.config.clone()).await.unwrap();
+        line.say_anything(&first).await;
+        let message = why(&mut line).await;
+        assert!(message.contains(said), "{message}");
+    }
+    // Output past the end of all streams.
+    let (mut line, m) = agent.greet().await;
+    assert!(matches!(m, FromServer::Welcome { .. }), "{m:?}");
+    let (age, data) = (Some(Span(0)), "x".into());
+    let past = LogChunk { key, rank: 0, stream: Stream::Stdout, offset: u64::MAX, age, data };
+    line.log(&past).await;
+    assert!(why(&mut line).await.contains("past the end of all streams"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::support::{Agent, Line, hello, node, site};
+use muster_engine::{AllocationBlocker, NOT_CONNECTED};
 use muster_link::messages::{FromAgent, FromServer, PROTOCOL};
 use muster_link::pki::{Authority, Identity, new_request};
 use muster_link::tls::{Trust, client_config};
@@ -292,6 +293,21 @@ async fn a_closed_connection_alone_loses_nothing() {
     let mut agent = agent;
     agent.hello.instance = "restarted".into();
     assert!(matches!(agent.greet().await.1, FromServer::Welcome { .. }));
+}
+
+#[tokio::test]
+async fn new_work_avoids_a_node_whose_agent_went_away_until_it_is_back() {
+    let s = site().await;
+    let (agent, line) = s.idle("n1").await;
+    let blocker = |st: &muster_engine::State| st.allocation_blocker(&st.nodes[&node("n1")]);
+    assert_eq!(s.brain.read(blocker), None);
+    drop(line);
+    let why = AllocationBlocker::IfOthersFit(NOT_CONNECTED.into());
+    s.until(|st| blocker(st).as_ref() == Some(&why)).await;
+    assert!(s.brain.read(|st| st.nodes[&node("n1")].reachable), "it is not lost");
+    let (_line, m) = agent.greet().await;
+    assert!(matches!(m, FromServer::Welcome { .. }), "{m:?}");
+    s.until(|st| blocker(st).is_none()).await;
 }
 
 #[tokio::test]

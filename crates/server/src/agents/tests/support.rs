@@ -354,6 +354,12 @@ impl Line {
         self.w.flush().await.unwrap();
     }
 
+    /// Whatever it is, as a message.
+    pub(super) async fn say_anything(&mut self, m: &serde_json::Value) {
+        self.w.send(m).await.unwrap();
+        self.w.flush().await.unwrap();
+    }
+
     pub(super) async fn log(&mut self, c: &LogChunk) {
         self.w.send_log(c).await.unwrap();
         self.w.flush().await.unwrap();
