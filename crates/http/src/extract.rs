@@ -190,7 +190,10 @@ fn discard(mut stream: BodyDataStream) {
 
 /// Parses JSON, and says where it fails.
 pub(crate) fn parse<T: DeserializeOwned>(raw: &[u8]) -> Reply<T> {
+    let is_list = raw.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[');
     match serde_json::from_slice(raw) {
+        // Every body is an object; serde takes its fields from a list, in their order, too.
+        Ok(_) if is_list => Err(Failure::senseless("expected an object, found a list at line 1")),
         Ok(value) => Ok(value),
         Err(e) => {
             let again = |text: &[u8]| serde_json::from_slice::<T>(text).err();
@@ -509,5 +512,7 @@ mod tests {
         assert_eq!(e.status(), 400);
         let e = format!("{:?}", parse::<JobSpec>(b"{\"nmae\": \"a\"}").map(|_| ()).unwrap_err());
         assert!(e.contains("nmae"), "{e}");
+        let list = parse::<muster_api::RunScenario>(b" [null, null]").map(|_| ()).unwrap_err();
+        assert_eq!(list.status(), 422, "fields without names");
     }
 }

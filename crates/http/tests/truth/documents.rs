@@ -113,9 +113,9 @@ impl Asker {
 pub(super) fn as_set(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let (shown, set) = (&said.documents, &log.documents);
     // The answer spells out what the log leaves to its default.
-    let said = serde_json::from_value::<SitePolicy>(shown.policy["policy"].clone());
-    let said = said.map_or_else(|e| json!(e.to_string()), |policy| json!(policy));
-    let policy = ("GET /v1/policy", said);
+    let read = serde_json::from_value::<SitePolicy>(shown.policy["policy"].clone());
+    let read = read.map_or_else(|e| json!(e.to_string()), |policy| json!(policy));
+    let policy = ("GET /v1/policy", read);
     wrong.same("the policy", policy, (LOG, json!(&*set.policy)));
     let tree = ("GET /v1/quotas", said.quotas["quotas"].clone());
     wrong.same("the tree of quotas", tree, (LOG, json!(&*set.quotas)));
