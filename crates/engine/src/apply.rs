@@ -148,13 +148,17 @@ impl State {
                 }
             }
             Event::AttemptStarted { key, deadline } => self.job_in_place(r.seq, key.job, |j| {
-                j.state = JobState::Running;
+                // One that is being stopped had ended well before that, and this is heard now.
+                if j.attempt.as_ref().is_none_or(|a| a.stop.is_none()) {
+                    j.state = JobState::Running;
+                }
                 j.started_at = j.started_at.or(Some(r.at));
                 if let Some(a) = &mut j.attempt {
                     a.started_at = Some(r.at);
                     a.deadline = *deadline;
                 }
-                if let Some(rec) = &mut j.recovery {
+                // What begins with this attempt's own loss is not over with its start.
+                if let Some(rec) = j.recovery.as_mut().filter(|rec| rec.attempt != key.attempt) {
                     rec.started_at.get_or_insert(r.at);
                 }
             })?,
@@ -620,7 +624,11 @@ impl State {
         }
         self.job_anew(r.seq, key.job, |j| {
             let Some(a) = j.attempt.take() else { return };
-            if let Some(rec) = j.recovery.as_mut().filter(|rec| rec.attempt == key.attempt) {
+            let own = j.recovery.is_some_and(|rec| rec.attempt == key.attempt);
+            if own && verdict == Verdict::Success {
+                // Its work was whole when it was given up: there is nothing to come back from.
+                crate::health::recovery_given_up(j);
+            } else if let Some(rec) = j.recovery.as_mut().filter(|_| own) {
                 rec.drained_at = Some(freed.max(rec.decided_at));
             }
             j.past.push(PastAttempt {
@@ -630,7 +638,9 @@ impl State {
                 started_at: a.started_at,
                 ended_at: r.at,
                 freed_at,
-                stopped_at: a.up_until().filter(|t| freed_at.is_none_or(|f| *t < f)),
+                stopped_at: a
+                    .up_until()
+                    .filter(|t| verdict != Verdict::Success && freed_at.is_none_or(|f| *t < f)),
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),

@@ -54,9 +54,6 @@ impl Engine {
         let over = a.slots.iter().all(|s| matches!(s, SlotState::Ended { .. }));
         let deadline = job.spec.time_limit.map(|l| self.state.now + l);
         if over {
-            if starts {
-                self.emit(Some(&job.project), Event::AttemptStarted { key, deadline });
-            }
             self.succeed(&job, a, key);
         } else if starts {
             let project = job.project.clone();
@@ -69,8 +66,17 @@ impl Engine {
     fn succeed(&mut self, job: &Arc<Job>, a: &Attempt, key: AttemptKey) {
         let reason = "every rank ended with code 0".to_string();
         let verdict = Verdict::Success;
+        // Ranks may have ended well before a report of their start came.
+        if a.started_at.is_none() {
+            let deadline = job.spec.time_limit.map(|l| self.state.now + l);
+            self.emit(Some(&job.project), Event::AttemptStarted { key, deadline });
+        }
         self.emit(Some(&job.project), Event::AttemptEnded { key, verdict, reason });
         self.emit(Some(&job.project), Event::JobSucceeded { job: job.id });
+        // Who was to make room for its next attempt goes on.
+        if job.reserved_start.is_some() {
+            self.withdraw_notices(job.id);
+        }
         self.work_ended(job, Verdict::Success, "it ended well");
         self.after_end(a);
     }
@@ -86,9 +92,9 @@ impl Engine {
         if a.slots.iter().any(|s| matches!(s, SlotState::Pending | SlotState::Running)) {
             return;
         }
-        // Every rank had ended well before the order reached it: the limit ended nothing.
+        // Every rank had ended well before the order reached it: the order ended nothing.
         let well = |s: &SlotState| matches!(s, SlotState::Ended { end } if fine(end));
-        if matches!(stop.reason, StopReason::TimeLimit { .. }) && a.slots.iter().all(well) {
+        if !is_by_person(&stop.reason) && a.slots.iter().all(well) {
             self.succeed(job, a, key);
             return;
         }
@@ -451,6 +457,12 @@ const SIGKILL: i32 = 9;
 
 /// An attempt that ran so long is tried again at once, however often the job failed before.
 const NO_LOOP: Span = Span::mins(10);
+
+/// Did somebody ask for the stop of this one job? What they said counts, also where the job's ranks
+/// had just ended well.
+fn is_by_person(why: &StopReason) -> bool {
+    matches!(why, StopReason::Cancelled { .. } | StopReason::Requeued { .. })
+}
 
 /// Does an attempt stop for what happened to itself, such that its nodes may be kept for the next?
 fn stops_by_itself(why: &StopReason) -> bool {

@@ -358,7 +358,10 @@ impl ActiveJob {
         let Some(a) = self.attempt.clone() else { return };
         // Its end may be settled later than its last rank was gone.
         let freed = a.held.freed_at().map_or(at, |t| t.min(at));
-        let stop = a.stop_at.map_or(freed, |t| t.min(freed));
+        // Where its ranks had ended well before the order to stop reached them, nothing was stopped or
+        // lost.
+        let whole = verdict == Some(Verdict::Success);
+        let stop = a.stop_at.filter(|_| !whole).map_or(freed, |t| t.min(freed));
         let mut worked = false;
         if let Some(started) = a.started_at {
             let work = heard.and_then(|h| h.working_at).unwrap_or(started);
@@ -371,7 +374,7 @@ impl ActiveJob {
             if !kept && a.settled > 0 {
                 c.at(stop, |b| b.work(&self.project).lost_before += a.settled);
             }
-            let known = a.lost_at.map_or(stop, |t| t.min(stop)).max(started);
+            let known = a.lost_at.filter(|_| !whole).map_or(stop, |t| t.min(stop)).max(started);
             c.spread(started, known, |b, ms| b.work(&self.project).up += ms);
         } else {
             self.give(c, stop, &a.held, starts);

@@ -396,8 +396,11 @@ pub(super) fn report(
         (Observed::Ended(end), ReportedAttemptState::Live(_)) => {
             end_slot(e, key, node, end.clone(), ago);
         }
-        (Observed::Ended(_), ReportedAttemptState::Lost) => {
-            end_slot(e, key, node, SlotEnd::Stopped, ago);
+        // Its attempt was given up, and is over only when nothing of it can run any more. Until then
+        // it counts that its ranks had ended well before anybody stopped them; nothing else does.
+        (Observed::Ended(end), ReportedAttemptState::Lost) => {
+            let end = if fine(end) { SlotEnd::Ok } else { SlotEnd::Stopped };
+            end_slot(e, key, node, end, ago);
         }
         (Observed::Ended(_), ReportedAttemptState::Orphan) => {}
     }
