@@ -18,7 +18,7 @@ use muster_model::placement::Placement;
 use muster_model::tenant::{Project, Token, TokenUse};
 use muster_model::topology::Location;
 use muster_model::units::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Changes of leadership remembered.
@@ -124,6 +124,11 @@ impl State {
                     a.started_from.remove(node);
                 }
             }
+            Event::SlotEnded { key, node, .. } if self.is_unreported(*key, node) => {
+                self.job(r.seq, key.job, |j| {
+                    j.unreported.remove(node);
+                })?;
+            }
             Event::SlotEnded { key, node, end, ended_at } => {
                 let at = ended_at.unwrap_or(r.at);
                 self.slot(r, key, node, at, |s| {
@@ -194,17 +199,20 @@ impl State {
             Event::AttemptEnded { key, verdict, reason } => {
                 self.attempt_ended(r, key, *verdict, reason)?;
             }
-            Event::JobRequeued { job, reason, not_before, .. } => self.job(r.seq, *job, |j| {
-                // Whoever is run again after its end comes back from no fault.
-                if j.state.is_final() {
-                    crate::health::recovery_given_up(j);
-                }
-                j.state = JobState::Queued;
-                j.reason = Some(reason.clone());
-                j.not_before = *not_before;
-                j.ended_at = None;
-                j.exit_code = None;
-            })?,
+            Event::JobRequeued { job, reason, not_before, unreported, .. } => {
+                self.job(r.seq, *job, |j| {
+                    // Whoever is run again after its end comes back from no fault.
+                    if j.state.is_final() {
+                        crate::health::recovery_given_up(j);
+                    }
+                    j.state = JobState::Queued;
+                    j.reason = Some(reason.clone());
+                    j.not_before = *not_before;
+                    j.ended_at = None;
+                    j.exit_code = None;
+                    j.unreported = unreported.iter().cloned().collect();
+                })?;
+            }
             Event::JobSucceeded { job } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Succeeded;
                 j.reserved_start = None;
@@ -222,6 +230,7 @@ impl State {
             Event::JobCancelled { job, reason } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Cancelled;
                 j.reserved_start = None;
+                j.unreported.clear();
                 j.ended_at = Some(r.at);
                 j.reason = Some(reason.clone());
             })?,
@@ -455,6 +464,7 @@ impl State {
             j.start_withdrawn = None;
             j.size = None;
             j.idle_warned = None;
+            j.unreported.clear();
             crate::health::recovery_placed(j, r.at);
         })?;
         self.use_changes(r, key.job, placement, None);
@@ -515,6 +525,7 @@ impl State {
                 recovery: None,
                 unhealthy_nodes: Vec::new(),
                 recovered: None,
+                unreported: BTreeSet::new(),
                 version: r.seq,
             };
             self.with_index(|ix, s| {
@@ -533,6 +544,13 @@ impl State {
         let mut ix = std::mem::replace(&mut self.index, empty);
         f(&mut ix, self);
         self.spare = Some(std::mem::replace(&mut self.index, ix));
+    }
+
+    /// Does a job that waits want to know how the ranks of its last attempt ended on a node?
+    fn is_unreported(&self, key: AttemptKey, node: &NodeName) -> bool {
+        let waits = |j: &&Arc<Job>| j.attempt.is_none() && j.attempts == key.attempt;
+        let job = self.jobs.get(&key.job).filter(waits);
+        job.is_some_and(|j| j.unreported.contains(node))
     }
 
     /// Is the attempt being stopped for this very reason already?

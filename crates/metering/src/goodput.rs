@@ -331,7 +331,8 @@ fn lived(purse: &mut TimeLedger, a: &AttemptHistory, fate: &AttemptContext<'_>) 
     purse.wait(a.placed_at, fate.back);
     purse.held = Some(a.held.clone());
     // Where its ranks had ended well before the order to stop reached them, nothing was stopped or lost.
-    let whole = a.verdict == Some(Verdict::Success);
+    // Where that was heard when it was over, it worked for as long as is known.
+    let whole = a.verdict == Some(Verdict::Success) && a.freed_at.is_some();
     let stop = a.stop_at.filter(|_| !whole).map_or(freed, |t| t.min(freed));
     let Some(started) = a.started_at else {
         purse.cut(stop, starts);
