@@ -173,7 +173,7 @@ fn close_incident(e: &mut Engine, id: u64, by: &str, reason: &str) -> Result<(),
     Ok(())
 }
 
-/// Refuses to close what has a remediation that goes on, or is why a node is out of service, and
+/// Refuses to close what has an active remediation, or is why a node is out of service, and
 /// names it. Many causes, as a fault that the driver reports once, are not found a second time.
 fn refuse_pending(e: &Engine, id: u64) -> Result<(), Refusal> {
     let open = e.state.health.open().filter(|f| f.incident == Some(id));
@@ -185,7 +185,7 @@ fn refuse_pending(e: &Engine, id: u64) -> Result<(), Refusal> {
     };
     Err(conflict(
         format!("{what}: incident {id} is not over"),
-        "`muster remediations` shows what goes on; approve or deny it, or return the node (`muster \
+        "`muster remediations` shows what is active; approve or deny it, or return the node (`muster \
          node return`); a finding that was false is closed by itself (`muster findings close`)",
     ))
 }
