@@ -9,6 +9,7 @@ use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::job::JobState;
+use muster_model::remediation::{Action, RemediationStep, Rule};
 use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepOutcome};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
@@ -531,11 +532,8 @@ fn people_write_about_an_incident_and_take_it_on() {
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
-#[test]
-fn an_incident_is_closed_with_everything_that_is_open_of_it() {
-    let mut w = crate::health::able(32);
-    let close = |id: u64| Command::CloseIncident { id, reason: "planned work".into() };
-    assert_eq!(w.send(close(7)).unwrap_err().code, RefusalCode::NotFound);
+/// All GPUs of a leaf have five findings each, and one cause.
+fn a_leaf_fails(w: &mut TestSite) -> u64 {
     let kinds = ["gpu-off-bus", "ecc-uncorrectable", "pcie-replay", "thermal", "nvlink-errors"];
     let mut findings = Vec::new();
     for kind in kinds {
@@ -546,18 +544,58 @@ fn an_incident_is_closed_with_everything_that_is_open_of_it() {
     }
     w.ok(Command::FindingsSeen { findings });
     w.pass(Span::secs(2));
-    let id = w.engine.state().health.open_incidents().next().expect("they have one cause").id;
+    w.engine.state().health.open_incidents().next().expect("they have one cause").id
+}
+
+#[test]
+fn an_incident_is_closed_with_everything_that_is_open_of_it() {
+    let mut w = crate::health::able(32);
+    w.policy(|p| {
+        p.remediations.rules.push(Rule {
+            kind: Some("*".into()),
+            pool: None,
+            sku: None,
+            steps: vec![Action::Watch],
+            mode: None,
+            leave: None,
+        });
+    });
+    let close = |id: u64| Command::CloseIncident { id, reason: "planned work".into() };
+    assert_eq!(w.send(close(7)).unwrap_err().code, RefusalCode::NotFound);
+    let id = a_leaf_fails(&mut w);
     for _ in 0..2 {
         w.ok(close(id));
         let health = &w.engine.state().health;
         let i = &health.incidents[&id];
-        assert!(i.closed.is_some());
+        let why = &i.closed.as_ref().expect("it is closed").why;
+        assert!(why.starts_with("by ") && why.ends_with(": planned work"), "{why}");
         assert!(!health.open().any(|f| f.incident == Some(id)));
         // Once is enough.
         let notes: Vec<&str> = i.notes.iter().map(|n| n.text.as_str()).collect();
         assert_eq!(notes, ["closed: planned work"]);
     }
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn an_incident_is_not_closed_while_a_remediation_for_it_is_pending() {
+    let mut w = crate::health::able(32);
+    // The driver said so once: nothing says it again while the node is out.
+    crate::health::xid79(&mut w, &node(0));
+    a_leaf_fails(&mut w);
+    let gpu = Entity::Gpu(node(0), 3);
+    let health = &w.engine.state().health;
+    let f = health.open_of(&gpu, "gpu-off-bus").expect("it is open").clone();
+    let r = health.remediations_of(&node(0)).find(|r| r.finding == f.id).expect("it goes on");
+    assert_eq!(r.step, RemediationStep::Approval);
+    let id = f.incident.expect("it is part of an incident");
+    let n = w.log.len();
+    let e = w.send(Command::CloseIncident { id, reason: "rolled back".into() }).unwrap_err();
+    assert_eq!((e.code, w.log.len()), (RefusalCode::Conflict, n), "{e}");
+    assert!(e.message.contains("remediation ") && e.message.contains("is not over"), "{e}");
+    let health = &w.engine.state().health;
+    assert!(health.open_of(&gpu, "gpu-off-bus").is_some());
+    assert_eq!(health.incidents[&id].closed, None);
 }
 
 #[test]

@@ -41,6 +41,9 @@ pub struct EndedAttempt<'a> {
     pub reported_at: Option<Time>,
     /// A clock ended it (its time limit): nothing that began later has to do with that.
     pub by_clock: bool,
+    /// The attempt before it ended with the same exit code, by itself: what began only after the
+    /// end is no cause of this one either, unless it names the attempt.
+    pub as_before: bool,
 }
 
 /// A finding and its number.
@@ -180,7 +183,8 @@ pub fn attribute(
         .filter(|k| {
             let slow = FailureMode::is_one_of(&k.seen.kind, &SLOW);
             let seen = if slow { k.seen.first_seen } else { k.seen.last_seen };
-            let until = if ended.by_clock { ended.at } else { ended.at + AFTER };
+            let own = ended.as_before && k.seen.attempt != Some(key);
+            let until = if ended.by_clock || own { ended.at } else { ended.at + AFTER };
             // A node that reported its ranks' end before anybody called it lost fell silent
             // afterwards. One that reported later had been silent and came back.
             let silent = FailureMode::is_one_of(&k.seen.kind, &SILENCE);

@@ -78,7 +78,9 @@ fn severity(g: &CauseGroup<'_>) -> Option<Severity> {
     // Whoever forced a breaker knows of it.
     let warns = |b: &&Breaker| if b.pinned.is_some() { Severity::Info } else { Severity::Warning };
     let breakers = g.breakers.iter().map(warns);
-    found.chain(g.incidents.iter().map(|i| i.severity)).chain(breakers).max()
+    // What asked for it may be closed: somebody has to decide all the same.
+    let pending = g.remediations.iter().filter(|r| r.is_pending()).map(|_| Severity::Warning);
+    found.chain(g.incidents.iter().map(|i| i.severity)).chain(breakers).chain(pending).max()
 }
 
 fn since(g: &CauseGroup<'_>) -> Time {
@@ -367,6 +369,16 @@ mod tests {
         assert_eq!(since(&g), Time(0));
         g.incidents = vec![&incident];
         assert_eq!(since(&g), Time(500));
+    }
+
+    #[test]
+    fn what_is_to_be_decided_does_not_only_inform() {
+        let r = waits(1, "driver-hang");
+        let g = CauseGroup { remediations: vec![&r], ..CauseGroup::default() };
+        assert_eq!(severity(&g), Some(Severity::Warning), "its finding was closed");
+        let f = finding(1, "driver-hang", "gpu:n1/3", Severity::Critical);
+        let g = CauseGroup { findings: vec![&f], ..g };
+        assert_eq!(severity(&g), Some(Severity::Critical));
     }
 
     #[test]

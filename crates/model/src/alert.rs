@@ -7,6 +7,7 @@ mod tests;
 pub use route::{Channel, Escalation, GroupBy, Receiver, Route, Routing};
 
 use crate::entity::Entity;
+use crate::finding::Severity;
 use crate::ids::JobId;
 use crate::names::{Label, NodeName, ProjectName};
 use crate::resolve::{one_line, some_lines};
@@ -154,6 +155,9 @@ pub struct Condition {
     /// Jobs that run on it, or were hit by it, and how many GPUs each of them has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub affected: Vec<(JobId, u32)>,
+    /// How bad it is, where it is a finding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
 }
 
 /// Where an alert stands.

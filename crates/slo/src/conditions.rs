@@ -76,6 +76,7 @@ fn condition(key: String, topic: Topic, kind: &str, entity: Entity, since: Time)
         nodes: None,
         nodes_allowed: 0,
         affected: Vec::new(),
+        severity: None,
     }
 }
 
@@ -107,6 +108,7 @@ pub(crate) fn of_finding(f: &Finding, standing: SiteConditions) -> Condition {
         parent: f.incident.map(|i| format!("incident:{i}")),
         explains,
         job,
+        severity: Some(s.severity),
         link: format!("/findings/{}", f.id),
         ..condition(format!("finding:{}", f.id), topic, &s.kind, s.entity.clone(), s.first_seen)
     }

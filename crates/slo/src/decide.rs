@@ -170,7 +170,9 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let paged = before.is_some_and(|a| a.urgency < urgency);
     let worse = paged && heard.iter().any(|c| c.urgency == urgency && !again(c));
     let joined = before.is_some_and(|a| heard.iter().any(|c| is_news(a, c)));
-    let acknowledged = before.and_then(|a| a.acknowledged.clone()).filter(|_| !worse && !joined);
+    let other = before.is_some_and(|a| is_other(a, g.lead));
+    let said = before.and_then(|a| a.acknowledged.clone());
+    let acknowledged = said.filter(|_| !worse && !joined && !other);
     let raised_at = before.map_or(now, |a| a.raised_at);
     let objectives: BTreeSet<&String> = before
         .into_iter()
@@ -251,6 +253,12 @@ fn is_news(a: &Alert, c: &Condition) -> bool {
     let named = a.cause == c.entity || a.members.contains(&c.entity) || has_paged(a, c);
     let whole = a.members.len() < MEMBERS_MAX;
     pages(c) && whole && !named
+}
+
+/// Is it of another kind than what somebody acknowledged, and began afterwards? What they looked
+/// after is over.
+fn is_other(a: &Alert, lead: &Condition) -> bool {
+    a.kind != lead.kind && a.acknowledged.as_ref().is_some_and(|k| k.at < lead.since)
 }
 
 /// The first silence by name that keeps a condition quiet.

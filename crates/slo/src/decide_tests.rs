@@ -1,5 +1,6 @@
 use super::*;
 use muster_model::alert::{Acknowledgement, Matcher, Topic};
+use muster_model::finding::Severity;
 use muster_model::topology::Level;
 use proptest::prelude::*;
 
@@ -29,6 +30,7 @@ fn condition(key: &str, topic: Topic, kind: &str, on: &str, urgency: Urgency) ->
         nodes: None,
         nodes_allowed: 0,
         affected: Vec::new(),
+        severity: None,
     }
 }
 
@@ -508,6 +510,37 @@ fn a_page_that_nobody_acknowledged_stays_a_page() {
     w.see(at(500), std::slice::from_ref(&ticket));
     assert_eq!(is(&w), Urgency::Ticket);
     assert_eq!(w.open["node:n1-1"].state, AlertState::Acknowledged);
+}
+
+#[test]
+fn an_alert_stays_about_the_worst_of_what_is_open_and_an_answer_about_what_was_answered() {
+    let mut w = AlertFixture::new();
+    let of = |n: u32, kind: &str, on: &str, urgency, severity, since| Condition {
+        since,
+        severity: Some(severity),
+        ..condition(&format!("finding:{n}"), Topic::Finding, kind, on, urgency)
+    };
+    let hot = of(1, "thermal", "gpu:n1-1/7", Urgency::Ticket, Severity::Degraded, at(0));
+    let failed =
+        |urgency| of(2, "failed-qualification", "node:n1-1", urgency, Severity::Critical, at(60));
+    w.see(at(0), std::slice::from_ref(&hot));
+    w.see(at(60), &[hot.clone(), failed(Urgency::Page)]);
+    acknowledge(&mut w, "node:n1-1", at(90));
+    let is = |w: &AlertFixture| {
+        let a = &w.open["node:n1-1"];
+        (a.kind.clone(), a.runbook.clone(), a.state)
+    };
+    let whole = |kind: &str, state| (kind.to_owned(), format!("/runbooks/{kind}"), state);
+    // A remediation was chosen for it: it is a ticket now, and still critical.
+    w.see(at(120), &[hot.clone(), failed(Urgency::Ticket)]);
+    assert_eq!(is(&w), whole("failed-qualification", AlertState::Acknowledged));
+    // It is over. What was there when somebody answered is acknowledged, too.
+    w.see(at(180), &[hot]);
+    assert_eq!(is(&w), whole("thermal", AlertState::Acknowledged));
+    // What began since then is not.
+    let errors = of(3, "pcie-replay", "gpu:n1-1/2", Urgency::Ticket, Severity::Warning, at(200));
+    w.see(at(240), &[errors]);
+    assert_eq!(is(&w), whole("pcie-replay", AlertState::Firing));
 }
 
 #[test]

@@ -188,11 +188,13 @@ fn root<'a>(c: &'a Condition, all: &BTreeMap<&str, &'a Condition>) -> &'a Condit
     here
 }
 
-/// What is broken before what suffers from it, then the most urgent, then the one that came first.
+/// What is broken before what suffers from it, then the most urgent, the worst, and the one that came
+/// first. How urgent a finding is moves with the spares that are left; how bad it is does not.
 fn lead<'a>(all: &[&'a Condition]) -> Option<&'a Condition> {
     let suffers = |c: &Condition| !c.topic.is_physical() || c.job.is_some();
     all.iter().copied().min_by_key(|c| {
-        (c.topic != Topic::Incident, suffers(c), Reverse(c.urgency), c.since, &c.key)
+        let much = (Reverse(c.urgency), Reverse(c.severity));
+        (c.topic != Topic::Incident, suffers(c), much, c.since, &c.key)
     })
 }
 

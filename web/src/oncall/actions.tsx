@@ -239,7 +239,7 @@ export function useIncidentActions() {
     asked(
       {
         title: `Close incident ${id}`,
-        text: 'Its open findings are closed with it. What is still wrong is found again, and opens a new incident.',
+        text: 'Its open findings are closed with it. What detectors still see is found again, and opens a new incident. It is refused while a remediation for one of them is pending, or a node is out of service for it.',
         act: 'Close the incident',
         risky: true,
         reason: 'needed',

@@ -157,12 +157,12 @@ fn runbook(a: &Alert) -> &str {
     a.runbook.rsplit('/').next().unwrap_or_default()
 }
 
-/// What suffers from it, in a few words.
+/// What suffers from it, in a few words: jobs, and where there are none, what else it is about.
 fn affected(a: &Alert) -> String {
     let count = |n: u64, word: &str| output::plural(usize::try_from(n).unwrap_or(usize::MAX), word);
     match (a.jobs, a.members.len()) {
         (0, 0) => "-".to_owned(),
-        (0, _) => kinds(&a.members),
+        (0, _) => format!("no job; on {}", kinds(&a.members)),
         (jobs, _) => format!("{}, {}", count(jobs, "job"), count(a.gpus, "GPU")),
     }
 }
@@ -281,6 +281,9 @@ mod tests {
         assert!(text(&a, now, false).contains("silenced\n"));
         let listed = table(std::slice::from_ref(&a), now).render_for(None, false);
         assert!(listed.contains("silenced") && !listed.contains("firing"), "{listed}");
+        a.members = vec!["gpu:n1/3".into()];
+        assert_eq!(affected(&a), "no job; on 1 GPU", "its cause affects no job");
+        a.members.clear();
         (a.state, a.resolved_at) = ("resolved".into(), Some(a.since));
         assert_eq!(state_word(&a), "resolved", "whatever silenced it until then");
         (a.state, a.resolved_at, a.silenced) = ("firing".into(), None, None);

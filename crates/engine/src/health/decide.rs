@@ -37,7 +37,9 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
         Command::CloseFinding { id, reason } => {
             let f = e.state.health.findings.get(id).ok_or_else(|| none("finding", *id))?;
             if f.closed.is_none() {
-                e.close_finding(*id, &format!("{by}: {reason}"), false);
+                let why = format!("{by}: {reason}");
+                let end = format!("its last open finding, {id}, was closed by {why}");
+                e.close_finding_and(*id, &why, false, &end);
             }
         }
         Command::ApproveRemediation { id } => approve(e, *id, by)?,
@@ -148,24 +150,44 @@ fn automation(e: &mut Engine, c: &Command, by: String) {
 }
 
 /// Everything that is open of an incident is closed, which ends the incident. What is still seen is
-/// found anew.
+/// found anew. It is refused while something is done, or is to be decided, about a finding of it:
+/// nothing would say any more why a node is out of service.
 fn close_incident(e: &mut Engine, id: u64, by: &str, reason: &str) -> Result<(), Refusal> {
     if known(e, id)?.closed.is_some() {
         return Ok(());
     }
     refuse_unheard(e, id)?;
+    refuse_pending(e, id)?;
     let why = format!("closed with incident {id} by {by}: {reason}");
+    let end = format!("by {by}: {reason}");
     let open = e.state.health.open().filter(|f| f.incident == Some(id));
     let open: Vec<u64> = open.map(|f| f.id).collect();
     e.emit(None, Event::IncidentNoted { id, text: format!("closed: {reason}") });
     for finding in open {
-        e.close_finding(finding, &why, false);
+        e.close_finding_and(finding, &why, false, &end);
     }
     if known(e, id)?.closed.is_none() {
-        e.emit(None, Event::IncidentClosed { id, why });
+        e.emit(None, Event::IncidentClosed { id, why: end });
         e.incident_over(id);
     }
     Ok(())
+}
+
+/// Refuses to close what has an active remediation, or is why a node is out of service, and
+/// names it. Many causes, as a fault that the driver reports once, are not found a second time.
+fn refuse_pending(e: &Engine, id: u64) -> Result<(), Refusal> {
+    let open = e.state.health.open().filter(|f| f.incident == Some(id));
+    let pending: BTreeSet<String> = open.filter_map(|f| e.pending(f)).collect();
+    let Some(first) = pending.first() else { return Ok(()) };
+    let what = match pending.len() - 1 {
+        0 => first.clone(),
+        more => format!("{first}, and {more} more"),
+    };
+    Err(conflict(
+        format!("{what}: incident {id} is not over"),
+        "`muster remediations` shows what is active; approve or deny it, or return the node (`muster \
+         node return`); a finding that was false is closed by itself (`muster findings close`)",
+    ))
 }
 
 /// Nothing finds a node lost a second time while it stays away: of one that is closed nobody would

@@ -275,6 +275,11 @@ impl Engine {
 
     /// A finding is over; so is its incident when it was the last of it.
     pub(crate) fn close_finding(&mut self, id: u64, why: &str, decided: bool) {
+        self.close_finding_and(id, why, decided, "all its findings are over");
+    }
+
+    /// The same. `end`: why its incident is over, when it was the last of it.
+    pub(super) fn close_finding_and(&mut self, id: u64, why: &str, decided: bool, end: &str) {
         let Some(f) = self.state.health.findings.get(&id).cloned() else { return };
         if f.closed.is_some() {
             return;
@@ -302,8 +307,7 @@ impl Engine {
             return;
         };
         if i.closed.is_none() && !self.state.health.is_live(&i) {
-            let why = "all its findings are over".to_string();
-            self.emit(None, Event::IncidentClosed { id: i.id, why });
+            self.emit(None, Event::IncidentClosed { id: i.id, why: end.to_owned() });
             self.incident_over(i.id);
         }
     }
@@ -467,6 +471,27 @@ impl Engine {
         f.seen.entity.gpu().is_none_or(|g| !out(g))
     }
 
+    /// What is still to be done, or decided, about an open finding, in words; none: nothing.
+    pub(super) fn pending(&self, f: &Finding) -> Option<String> {
+        let node = self.node_of(f)?;
+        let n = self.state.nodes.get(&node)?;
+        let of_it = |r: &&Arc<Remediation>| {
+            r.finding == f.id || r.kind == f.seen.kind && r.gpu == f.seen.entity.gpu()
+        };
+        // What is only watched, and a restart of a job, keep no hardware from work.
+        let goes_on = |r: &&Arc<Remediation>| {
+            r.action >= Action::IsolateGpu && r.step != RemediationStep::Probation
+        };
+        let own = self.state.health.remediations_of(&node).filter(of_it).find(goes_on);
+        if let Some(r) = own {
+            return Some(format!("remediation {} of node {node} is {}", r.id, phrase(r.step)));
+        }
+        // What was to be done about it was denied, or another remediation of the node covers it.
+        let out = matches!(n.stage, Stage::Quarantined | Stage::Repairing);
+        let why = can_be_over(f) && f.seen.severity == Severity::Critical && self.is_in_use(f);
+        (out && why).then(|| format!("node {node} is out of service for {}", f.seen.kind))
+    }
+
     /// What was found on a node before its test is over.
     pub(super) fn close_all(&mut self, node: &NodeName, why: &str) {
         let all = self.state.health.open_on(node).filter(|f| can_be_over(f));
@@ -474,6 +499,14 @@ impl Engine {
         for id in ids {
             self.close_finding(id, why, true);
         }
+    }
+}
+
+/// A step of a remediation, as what follows "is".
+fn phrase(step: RemediationStep) -> &'static str {
+    match step {
+        RemediationStep::Moving => "waiting for work to leave",
+        step => step.words(),
     }
 }
 

@@ -53,6 +53,7 @@ impl Engine {
             nodes,
             reported_at: freed_at,
             by_clock: by_clock(why),
+            as_before: self.ended_as_before(key, Some(why)),
         };
         let placement = job.attempt.as_ref().map(|a| &*a.placement);
         self.evaluate(key, &ended, placement, Some(why))
@@ -237,6 +238,7 @@ impl Engine {
                 nodes: &nodes,
                 reported_at: p.freed_at,
                 by_clock: p.stopped_for.as_ref().is_some_and(by_clock),
+                as_before: self.ended_as_before(key, p.stopped_for.as_ref()),
             };
             let found = self.evaluate(key, &ended, placement, p.stopped_for.as_ref());
             let better = match found.verdict {
@@ -254,6 +256,19 @@ impl Engine {
             let event = Event::AttemptAttributed { key, verdict, findings, reason };
             self.emit(Some(&job.project), event);
         }
+    }
+
+    /// Did the attempt before this one end with the same exit code, by itself and with nothing found
+    /// around its end?
+    fn ended_as_before(&self, key: AttemptKey, why: Option<&StopReason>) -> bool {
+        let Some(code) = why.and_then(exit_code) else { return false };
+        let job = self.state.jobs.get(&key.job);
+        let before = job.and_then(|j| j.past.iter().rev().find(|p| p.no < key.attempt));
+        before.is_some_and(|p| {
+            p.verdict == Verdict::Application
+                && p.findings.is_empty()
+                && p.stopped_for.as_ref().and_then(exit_code) == Some(code)
+        })
     }
 
     /// Had an attempt that ended this node, although it is not among the first that are kept of it? All
@@ -319,6 +334,14 @@ impl Engine {
 /// Did a clock end it, and not something that happened?
 fn by_clock(why: &StopReason) -> bool {
     matches!(why, StopReason::TimeLimit { .. } | StopReason::Idle { .. })
+}
+
+/// The code that a program gave itself, which ended its attempt. A signal is no code.
+fn exit_code(why: &StopReason) -> Option<i32> {
+    match why {
+        StopReason::SlotFailed { end: SlotEnd::Failed { exit }, .. } => exit.code,
+        _ => None,
+    }
 }
 
 /// Could what was asked for not be run at all?

@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// The node that a finding asks for: its own, or that of the rank it names.
-    fn node_of(&self, f: &Finding) -> Option<NodeName> {
+    pub(super) fn node_of(&self, f: &Finding) -> Option<NodeName> {
         if let Some(n) = f.seen.entity.node() {
             return Some(n.clone());
         }

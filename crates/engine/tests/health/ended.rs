@@ -157,6 +157,31 @@ fn a_job_that_exits_with_the_code_of_a_time_limit_did_not_run_past_one() {
 }
 
 #[test]
+fn a_job_that_ends_with_the_same_code_again_did_so_by_itself() {
+    for (first, verdict) in [(3, Verdict::Application), (4, Verdict::Infrastructure)] {
+        let mut w = able(1);
+        let mut spec = gang(1, 8);
+        spec.retries.application = 1;
+        let job = w.run(spec);
+        let n = w.nodes_of(job)[0].clone();
+        w.report(job, &n, crash(0, first));
+        assert_eq!(w.job(job).attempts, 2);
+        w.start(job);
+        w.sleep(Span::mins(10));
+        w.report(job, &n, crash(0, 3));
+        w.sleep(Span::secs(30));
+        assert_eq!((w.job(job).state, w.job(job).exit_code), (JobState::Failed, Some(3)));
+        // A fault that begins only now, as other work uses the GPU.
+        xid79(&mut w, &n);
+        w.sleep(Span::mins(1));
+        let p = &w.job(job).past[1];
+        assert_eq!(p.verdict, verdict, "first {first}: {p:?}");
+        no_odd_steps(&w);
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+#[test]
 fn what_could_not_be_run_is_not_run_again_and_no_gpu_is_the_cause() {
     let unstartable = SlotEnd::Unstartable { reason: "there is no program `trian`".into() };
     for end in [Observed::Ended(unstartable), crash(0, 127)] {

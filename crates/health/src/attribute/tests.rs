@@ -35,7 +35,15 @@ fn evaluate(guess: Verdict, found: &[ObservedFinding]) -> Attribution {
 
 fn end(verdict: Verdict) -> EndedAttempt<'static> {
     let started_at = Some(Time(0));
-    EndedAttempt { at: END, started_at, verdict, nodes: &[], reported_at: None, by_clock: false }
+    EndedAttempt {
+        at: END,
+        started_at,
+        verdict,
+        nodes: &[],
+        reported_at: None,
+        by_clock: false,
+        as_before: false,
+    }
 }
 
 fn attribute_end(ended: EndedAttempt<'_>, found: &[ObservedFinding]) -> Attribution {
@@ -98,6 +106,18 @@ fn what_begins_after_a_time_limit_did_not_end_it() {
         let before = at(kind, entity, -1);
         assert_eq!(attribute_end(limit, &[before]).verdict, Verdict::Infrastructure, "{kind}");
     }
+}
+
+#[test]
+fn what_begins_after_an_end_like_the_one_before_did_not_cause_it() {
+    let nodes = [name("n1")];
+    let again = EndedAttempt { nodes: &nodes, as_before: true, ..end(Verdict::Application) };
+    let found = |secs| at("ecc-uncorrectable", gpu("n1", 0), secs);
+    assert_eq!(attribute_end(again, &[found(139)]).verdict, Verdict::Application);
+    assert_eq!(attribute_end(again, &[found(-1)]).verdict, Verdict::Infrastructure);
+    // The driver named the attempt's own process.
+    let named = ObservedFinding { attempt: Some(KEY), ..found(1) };
+    assert_eq!(attribute_end(again, &[named]).verdict, Verdict::Infrastructure);
 }
 
 #[test]

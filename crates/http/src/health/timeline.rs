@@ -114,7 +114,8 @@ fn of_fault(at: Time, f: &ObservedFault) -> TimelineEntry {
 
 fn of_finding(at: Time, id: u64, f: &ObservedFinding, over: Option<&str>) -> TimelineEntry {
     let text = match over {
-        Some(why) => format!("{} is over: {why}", f.kind),
+        // A person may have closed it: that it was closed is all that is known for certain.
+        Some(why) => format!("{} was closed: {why}", f.kind),
         None => {
             let why = f.evidence.first().map(|e| format!(": {e}")).unwrap_or_default();
             format!("{} ({}){why}", f.kind, title_of(f))
@@ -319,6 +320,14 @@ fn hit(r: &Record, of: &NodeName) -> Option<TimelineEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_closed_is_not_called_over() {
+        let on = muster_model::entity::Entity::Site;
+        let seen = ObservedFinding::new("driver-hang", on, Severity::Critical, Time(0));
+        let entry = of_finding(Time(1), 7, &seen, Some("user:ann: rolled back"));
+        assert_eq!(entry.text, "driver-hang was closed: user:ann: rolled back");
+    }
 
     #[test]
     fn a_mark_says_what_it_means_for_work() {

@@ -260,7 +260,7 @@ impl JobTimeline {
             let text = format!("{} on {} (finding {}){evidence}", f.kind, f.entity, f.id);
             self.add(f.opened_at, 3, "finding", text);
             if let (Some(at), Some(why)) = (f.closed_at, &f.closed_why) {
-                self.add(at, 5, "finding", format!("finding {} is over: {why}", f.id));
+                self.add(at, 5, "finding", format!("finding {} was closed: {why}", f.id));
             }
         }
     }
