@@ -151,6 +151,8 @@ test('a tenant is not informed that there are no objectives, or that there are n
   const executive = show(ExecutivePage, tenant, [[['report', 7], report]]);
   expect(executive).not.toContain('0 GPUs');
   expect(executive).not.toContain('No objectives are set');
+  expect(executive).toContain('not shown to tenants');
+  expect(executive, 'it is hidden, not unknown').not.toContain('no data for this time');
   expect(executive).toContain('Not shown to this token');
   expect(executive).toContain('in UTC');
   expect(show(SlosPage, operator)).toContain('No objectives are set');

@@ -41,7 +41,8 @@ pub(crate) fn people() -> String {
     let minutes = PATIENCE.as_secs() / 60;
     format!(
         "simulated people continue to work here: user:{ON_CALL} approves what has been pending for \
-         {minutes} minutes since this start,\nuser:{DRIVER} breaks something now and then, tenants submit jobs"
+         {minutes} minutes since this start,\nuser:{DRIVER} breaks something now and then, \
+         tenants submit jobs"
     )
 }
 
