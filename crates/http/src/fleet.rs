@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_falls_does_not_hide_that_demand_is_at_what_is_in_service() {
+    fn a_line_does_not_hide_that_demand_is_at_what_is_in_service() {
         let day = 86_400_000;
         let days: Vec<(Time, u64)> = (1..=3).map(|n| (Time(n * day), 400_000)).collect();
         let of = |wanted, in_service| {
