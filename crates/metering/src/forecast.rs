@@ -21,7 +21,7 @@ pub struct Forecast {
     pub capacity: u64,
     /// The line; none with too few days.
     pub trend: Option<Trend>,
-    /// The day that goes on, as far as it went.
+    /// The day of now, as far as it is known.
     pub newest: Option<NewestDay>,
 }
 
