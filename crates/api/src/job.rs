@@ -417,6 +417,7 @@ impl Job {
             version,
             recovery: _,
             recovered: _,
+            unreported: _,
             unhealthy_nodes,
         } = job;
         Job {

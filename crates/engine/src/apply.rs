@@ -18,7 +18,7 @@ use muster_model::placement::Placement;
 use muster_model::tenant::{Project, Token, TokenUse};
 use muster_model::topology::Location;
 use muster_model::units::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Changes of leadership remembered.
@@ -124,6 +124,11 @@ impl State {
                     a.started_from.remove(node);
                 }
             }
+            Event::SlotEnded { key, node, .. } if self.is_unreported(*key, node) => {
+                self.job(r.seq, key.job, |j| {
+                    j.unreported.remove(node);
+                })?;
+            }
             Event::SlotEnded { key, node, end, ended_at } => {
                 let at = ended_at.unwrap_or(r.at);
                 self.slot(r, key, node, at, |s| {
@@ -148,13 +153,17 @@ impl State {
                 }
             }
             Event::AttemptStarted { key, deadline } => self.job_in_place(r.seq, key.job, |j| {
-                j.state = JobState::Running;
+                // One that is being stopped had ended well before that, and this is heard now.
+                if j.attempt.as_ref().is_none_or(|a| a.stop.is_none()) {
+                    j.state = JobState::Running;
+                }
                 j.started_at = j.started_at.or(Some(r.at));
                 if let Some(a) = &mut j.attempt {
                     a.started_at = Some(r.at);
                     a.deadline = *deadline;
                 }
-                if let Some(rec) = &mut j.recovery {
+                // What begins with this attempt's own loss is not over with its start.
+                if let Some(rec) = j.recovery.as_mut().filter(|rec| rec.attempt != key.attempt) {
                     rec.started_at.get_or_insert(r.at);
                 }
             })?,
@@ -190,17 +199,20 @@ impl State {
             Event::AttemptEnded { key, verdict, reason } => {
                 self.attempt_ended(r, key, *verdict, reason)?;
             }
-            Event::JobRequeued { job, reason, not_before, .. } => self.job(r.seq, *job, |j| {
-                // Whoever is run again after its end comes back from no fault.
-                if j.state.is_final() {
-                    crate::health::recovery_given_up(j);
-                }
-                j.state = JobState::Queued;
-                j.reason = Some(reason.clone());
-                j.not_before = *not_before;
-                j.ended_at = None;
-                j.exit_code = None;
-            })?,
+            Event::JobRequeued { job, reason, not_before, unreported, .. } => {
+                self.job(r.seq, *job, |j| {
+                    // Whoever is run again after its end comes back from no fault.
+                    if j.state.is_final() {
+                        crate::health::recovery_given_up(j);
+                    }
+                    j.state = JobState::Queued;
+                    j.reason = Some(reason.clone());
+                    j.not_before = *not_before;
+                    j.ended_at = None;
+                    j.exit_code = None;
+                    j.unreported = unreported.iter().cloned().collect();
+                })?;
+            }
             Event::JobSucceeded { job } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Succeeded;
                 j.reserved_start = None;
@@ -218,6 +230,7 @@ impl State {
             Event::JobCancelled { job, reason } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Cancelled;
                 j.reserved_start = None;
+                j.unreported.clear();
                 j.ended_at = Some(r.at);
                 j.reason = Some(reason.clone());
             })?,
@@ -451,6 +464,7 @@ impl State {
             j.start_withdrawn = None;
             j.size = None;
             j.idle_warned = None;
+            j.unreported.clear();
             crate::health::recovery_placed(j, r.at);
         })?;
         self.use_changes(r, key.job, placement, None);
@@ -511,6 +525,7 @@ impl State {
                 recovery: None,
                 unhealthy_nodes: Vec::new(),
                 recovered: None,
+                unreported: BTreeSet::new(),
                 version: r.seq,
             };
             self.with_index(|ix, s| {
@@ -529,6 +544,13 @@ impl State {
         let mut ix = std::mem::replace(&mut self.index, empty);
         f(&mut ix, self);
         self.spare = Some(std::mem::replace(&mut self.index, ix));
+    }
+
+    /// Does a job that waits want to know how the ranks of its last attempt ended on a node?
+    fn is_unreported(&self, key: AttemptKey, node: &NodeName) -> bool {
+        let waits = |j: &&Arc<Job>| j.attempt.is_none() && j.attempts == key.attempt;
+        let job = self.jobs.get(&key.job).filter(waits);
+        job.is_some_and(|j| j.unreported.contains(node))
     }
 
     /// Is the attempt being stopped for this very reason already?
@@ -620,7 +642,11 @@ impl State {
         }
         self.job_anew(r.seq, key.job, |j| {
             let Some(a) = j.attempt.take() else { return };
-            if let Some(rec) = j.recovery.as_mut().filter(|rec| rec.attempt == key.attempt) {
+            let own = j.recovery.is_some_and(|rec| rec.attempt == key.attempt);
+            if own && verdict == Verdict::Success {
+                // Its work was whole when it was given up: there is nothing to come back from.
+                crate::health::recovery_given_up(j);
+            } else if let Some(rec) = j.recovery.as_mut().filter(|_| own) {
                 rec.drained_at = Some(freed.max(rec.decided_at));
             }
             j.past.push(PastAttempt {
@@ -630,7 +656,9 @@ impl State {
                 started_at: a.started_at,
                 ended_at: r.at,
                 freed_at,
-                stopped_at: a.up_until().filter(|t| freed_at.is_none_or(|f| *t < f)),
+                stopped_at: a
+                    .up_until()
+                    .filter(|t| verdict != Verdict::Success && freed_at.is_none_or(|f| *t < f)),
                 verdict,
                 findings: Vec::new(),
                 reason: reason.to_string(),

@@ -34,7 +34,10 @@ impl Engine {
         let reason = "the log was restored from a backup, and ranks of its lost part may still run";
         self.drop_reserved_start(job, reason);
         let (job, project, reason) = (job.id, &job.project, reason.to_owned());
-        self.emit(Some(project), Event::JobRequeued { job, reason, not_before, by: None });
+        // Attempts of the lost part may have had the same numbers: what a node says of the last one
+        // may be about another.
+        let (by, unreported) = (None, Vec::new());
+        self.emit(Some(project), Event::JobRequeued { job, reason, not_before, by, unreported });
     }
 
     /// Ranks were given up by an agent that has not seen them end. Their job waits as long as they

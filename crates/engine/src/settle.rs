@@ -54,9 +54,6 @@ impl Engine {
         let over = a.slots.iter().all(|s| matches!(s, SlotState::Ended { .. }));
         let deadline = job.spec.time_limit.map(|l| self.state.now + l);
         if over {
-            if starts {
-                self.emit(Some(&job.project), Event::AttemptStarted { key, deadline });
-            }
             self.succeed(&job, a, key);
         } else if starts {
             let project = job.project.clone();
@@ -69,8 +66,17 @@ impl Engine {
     fn succeed(&mut self, job: &Arc<Job>, a: &Attempt, key: AttemptKey) {
         let reason = "every rank ended with code 0".to_string();
         let verdict = Verdict::Success;
+        // Ranks may have ended well before a report of their start came.
+        if a.started_at.is_none() {
+            let deadline = job.spec.time_limit.map(|l| self.state.now + l);
+            self.emit(Some(&job.project), Event::AttemptStarted { key, deadline });
+        }
         self.emit(Some(&job.project), Event::AttemptEnded { key, verdict, reason });
         self.emit(Some(&job.project), Event::JobSucceeded { job: job.id });
+        // Who was to make room for its next attempt goes on.
+        if job.reserved_start.is_some() {
+            self.withdraw_notices(job.id);
+        }
         self.work_ended(job, Verdict::Success, "it ended well");
         self.after_end(a);
     }
@@ -86,9 +92,9 @@ impl Engine {
         if a.slots.iter().any(|s| matches!(s, SlotState::Pending | SlotState::Running)) {
             return;
         }
-        // Every rank had ended well before the order reached it: the limit ended nothing.
+        // Every rank had ended well before the order reached it: the order ended nothing.
         let well = |s: &SlotState| matches!(s, SlotState::Ended { end } if fine(end));
-        if matches!(stop.reason, StopReason::TimeLimit { .. }) && a.slots.iter().all(well) {
+        if !is_by_person(&stop.reason) && a.slots.iter().all(well) {
             self.succeed(job, a, key);
             return;
         }
@@ -159,7 +165,10 @@ impl Engine {
             }
             Next::Again(not_before) => {
                 let not_before = not_before.max(lost_life_until);
-                self.emit(project, Event::JobRequeued { job, reason, not_before, by: None });
+                let unreported =
+                    if is_by_person(&stop.reason) { Vec::new() } else { unreported_nodes(a) };
+                let event = Event::JobRequeued { job, reason, not_before, by: None, unreported };
+                self.emit(project, event);
                 if not_before > self.state.now && stops_by_itself(&stop.reason) {
                     self.release_kept_nodes(job);
                 }
@@ -168,6 +177,42 @@ impl Engine {
             }
         }
         self.after_end(a);
+    }
+
+    /// A lost node says of an attempt that was given up that its ranks there had ended well before
+    /// anybody stopped them. Its job waits for the next attempt: where that was the last word that was
+    /// missing, the work is whole, and none follows.
+    pub(crate) fn ended_well_reported_late(
+        &mut self,
+        node: &NodeName,
+        key: AttemptKey,
+        ago: Option<Span>,
+    ) {
+        let waits = |j: &Arc<Job>| {
+            j.state == JobState::Queued && j.attempts == key.attempt && j.unreported.contains(node)
+        };
+        let Some(job) = self.state.jobs.get(&key.job).cloned().filter(waits) else { return };
+        // Attempts of a lost life may have had the same numbers, and a server that is behind the node
+        // draws no conclusions.
+        let behind = self.state.nodes.get(node).is_none_or(|n| n.protected);
+        if behind || self.state.lives.last().is_some_and(|l| job.submitted_at < l.at) {
+            return;
+        }
+        let now = self.state.now;
+        let began = job.past.last().map(|p| p.started_at.unwrap_or(p.placed_at));
+        let ended_at = ago.zip(began).map(|(ago, t)| (now - ago).max(t)).filter(|t| *t < now);
+        let (project, id) = (Some(&job.project), job.id);
+        let (node, end) = (node.clone(), SlotEnd::Ok);
+        self.emit(project, Event::SlotEnded { key, node, end, ended_at });
+        if self.state.jobs.get(&id).is_none_or(|j| !j.unreported.is_empty()) {
+            return;
+        }
+        let reason = "every rank ended with code 0, which was reported late".to_string();
+        let (verdict, findings) = (Verdict::Success, Vec::new());
+        self.emit(project, Event::AttemptAttributed { key, verdict, findings, reason });
+        self.emit(project, Event::JobSucceeded { job: id });
+        // Who was to make room for the next attempt goes on.
+        self.withdraw_notices(id);
     }
 
     /// Does a node that is heard not know whether ranks of an attempt still run there?
@@ -364,7 +409,8 @@ impl Engine {
                 why => format!("{why}; {WAIT_RENEWED}"),
             };
             self.drop_reserved_start(&job, &reason);
-            let event = Event::JobRequeued { job: job.id, reason, not_before, by: None };
+            let (id, unreported) = (job.id, job.unreported.iter().cloned().collect());
+            let event = Event::JobRequeued { job: id, reason, not_before, by: None, unreported };
             self.emit(Some(&job.project), event);
         }
     }
@@ -451,6 +497,25 @@ const SIGKILL: i32 = 9;
 
 /// An attempt that ran so long is tried again at once, however often the job failed before.
 const NO_LOOP: Span = Span::mins(10);
+
+/// Lost nodes of an attempt whose other ranks all ended well: none where one of those did not.
+fn unreported_nodes(a: &Attempt) -> Vec<NodeName> {
+    let mut nodes = Vec::new();
+    for (slot, s) in a.placement.slots.iter().zip(&a.slots) {
+        match s {
+            SlotState::Lost => nodes.push(slot.node.clone()),
+            SlotState::Ended { end } if fine(end) => {}
+            _ => return Vec::new(),
+        }
+    }
+    nodes
+}
+
+/// Did somebody ask for the stop of this one job? What they said counts, also where the job's ranks
+/// had just ended well.
+fn is_by_person(why: &StopReason) -> bool {
+    matches!(why, StopReason::Cancelled { .. } | StopReason::Requeued { .. })
+}
 
 /// Does an attempt stop for what happened to itself, such that its nodes may be kept for the next?
 fn stops_by_itself(why: &StopReason) -> bool {

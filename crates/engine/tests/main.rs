@@ -27,3 +27,4 @@ mod slo;
 mod snapshots;
 mod tokens;
 mod waits;
+mod whole;

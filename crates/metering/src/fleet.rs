@@ -298,6 +298,9 @@ impl Fleet {
         let open = |at: Time| at >= final_before(reported);
         if open(at) {
             shift(c, at, &going.project, was, now, |w| &mut w.interrupted);
+            if now == Verdict::Success {
+                going.was_whole(c);
+            }
         }
         if let Some((at, failed)) = over
             && *failed == Some(was)

@@ -330,7 +330,10 @@ fn lived(purse: &mut TimeLedger, a: &AttemptHistory, fate: &AttemptContext<'_>) 
     let starts = if fate.back { Part::Restarting } else { Part::Starting };
     purse.wait(a.placed_at, fate.back);
     purse.held = Some(a.held.clone());
-    let stop = a.stop_at.map_or(freed, |t| t.min(freed));
+    // Where its ranks had ended well before the order to stop reached them, nothing was stopped or lost.
+    // Where that was heard when it was over, it worked for as long as is known.
+    let whole = a.verdict == Some(Verdict::Success) && a.freed_at.is_some();
+    let stop = a.stop_at.filter(|_| !whole).map_or(freed, |t| t.min(freed));
     let Some(started) = a.started_at else {
         purse.cut(stop, starts);
         leave(purse, (freed, until), fate.over);
@@ -357,7 +360,7 @@ fn lived(purse: &mut TimeLedger, a: &AttemptHistory, fate: &AttemptContext<'_>) 
     let idle = overlap(rest, purse.at, stop);
     let part = if kept { Part::Productive } else { Part::Lost };
     let tail = purse.spend(stop, &[(Part::Idle, idle)], part);
-    let known = a.lost_at.map_or(stop, |t| t.min(stop));
+    let known = a.lost_at.filter(|_| !whole).map_or(stop, |t| t.min(stop));
     let up = known.min(purse.end).max(up).since(up);
     leave(purse, (freed, until), fate.over);
     AttemptSums { up, works, unsaved: if runs && !fate.serves { tail } else { Span(0) } }

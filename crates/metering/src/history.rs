@@ -264,8 +264,11 @@ impl JobHistories {
             }
             Event::SlotEnded { key, node, ended_at, .. } => {
                 self.on(key.job, key.attempt, |a| {
-                    a.held.free(node, ended_at.unwrap_or(at));
-                    a.freed_at = a.held.freed_at();
+                    // What a lost node says of an attempt that is over changes nothing of what it held.
+                    if a.ended_at.is_none() {
+                        a.held.free(node, ended_at.unwrap_or(at));
+                        a.freed_at = a.held.freed_at();
+                    }
                 });
             }
             Event::AttemptEnded { key, verdict, .. } => self.on(key.job, key.attempt, |a| {

@@ -85,6 +85,13 @@ impl Parts {
         *sum = sum.saturating_add(amount);
     }
 
+    /// Takes as much of one part as is there, and adds it to another.
+    pub(crate) fn shift(&mut self, from: Part, to: Part, amount: u128) {
+        let moved = amount.min(self.get(from));
+        self.0[from as usize] -= moved;
+        self.add(to, moved);
+    }
+
     /// Adds all parts of another.
     pub fn add_all(&mut self, other: &Parts) {
         for part in Part::ALL {

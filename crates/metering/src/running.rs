@@ -62,6 +62,15 @@ struct Leaving {
     stops_job: bool,
 }
 
+/// Work that was counted as lost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct LostWork {
+    /// Stretches of it, with what it had then.
+    pieces: Vec<(Time, Time, u64)>,
+    /// What had been reported as work for days that are final, and when it was counted as lost.
+    before: (Time, u128),
+}
+
 /// A job that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ActiveJob {
@@ -97,6 +106,9 @@ pub(crate) struct ActiveJob {
     /// It is a service: what it did counts, however an attempt ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     serves: bool,
+    /// What its last attempt lost, while it may turn out that its work was whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost: Option<LostWork>,
 }
 
 impl ActiveJob {
@@ -118,6 +130,7 @@ impl ActiveJob {
             leaving: None,
             anew: false,
             serves: false,
+            lost: None,
         }
     }
 
@@ -253,6 +266,7 @@ impl ActiveJob {
         self.leave(c, Part::Restarting);
         self.waits(c, at, held.milli());
         (self.held, self.on_hold) = (false, false);
+        self.lost = None;
         self.attempts = self.attempts.max(no);
         self.anew = false;
         self.attempt = Some(Attempt {
@@ -358,7 +372,10 @@ impl ActiveJob {
         let Some(a) = self.attempt.clone() else { return };
         // Its end may be settled later than its last rank was gone.
         let freed = a.held.freed_at().map_or(at, |t| t.min(at));
-        let stop = a.stop_at.map_or(freed, |t| t.min(freed));
+        // Where its ranks had ended well before the order to stop reached them, nothing was stopped or
+        // lost.
+        let whole = verdict == Some(Verdict::Success) && a.held.freed_at().is_some();
+        let stop = a.stop_at.filter(|_| !whole).map_or(freed, |t| t.min(freed));
         let mut worked = false;
         if let Some(started) = a.started_at {
             let work = heard.and_then(|h| h.working_at).unwrap_or(started);
@@ -367,11 +384,15 @@ impl ActiveJob {
             let runs = verdict.is_none() && a.stop_at.is_none();
             let kept = runs || all_work_counts(verdict, self.serves);
             let part = if kept { Part::Productive } else { Part::Lost };
+            if !kept {
+                let pieces = worked(&a.held, (self.at, stop), heard);
+                self.lost = Some(LostWork { pieces, before: (stop, a.settled) });
+            }
             self.work(c, stop, &a.held, part, heard);
             if !kept && a.settled > 0 {
                 c.at(stop, |b| b.work(&self.project).lost_before += a.settled);
             }
-            let known = a.lost_at.map_or(stop, |t| t.min(stop)).max(started);
+            let known = a.lost_at.filter(|_| !whole).map_or(stop, |t| t.min(stop)).max(started);
             c.spread(started, known, |b, ms| b.work(&self.project).up += ms);
         } else {
             self.give(c, stop, &a.held, starts);
@@ -472,6 +493,23 @@ impl ActiveJob {
         g.waits(c, now, g.wanted);
     }
 
+    /// The work of its last attempt turned out to be whole: what was counted as lost was none.
+    pub(crate) fn was_whole(&mut self, c: &mut Calendar) {
+        let Some(LostWork { pieces, before: (at, settled) }) = self.lost.take() else { return };
+        for (from, until, milli) in pieces {
+            c.spread(from, until, |b, ms| {
+                let amount = u128::from(ms) * u128::from(milli);
+                b.work(&self.project).held.shift(Part::Lost, Part::Productive, amount);
+            });
+        }
+        if settled > 0 {
+            c.at(at, |b| {
+                let w = b.work(&self.project);
+                w.lost_before = w.lost_before.saturating_sub(settled);
+            });
+        }
+    }
+
     /// An attempt was judged anew.
     pub(crate) fn evaluate(&mut self, no: u32, verdict: Verdict, sign: Option<Time>) {
         if let Some(last) = self.last.as_mut().filter(|l| l.0 == no) {
@@ -483,4 +521,21 @@ impl ActiveJob {
             }
         }
     }
+}
+
+/// Stretches of work of something that had so much, without those in which nothing was done.
+fn worked(
+    held: &Allocated,
+    (from, to): (Time, Time),
+    heard: Option<&AttemptObservation>,
+) -> Vec<(Time, Time, u64)> {
+    let (mut out, mut at) = (Vec::new(), from);
+    for (idle, until) in heard.map_or(&[][..], |h| &h.idle) {
+        if *until > at && *idle < to {
+            out.extend(held.pieces(at, (*idle).min(to)));
+            at = (*until).min(to).max(at);
+        }
+    }
+    out.extend(held.pieces(at, to));
+    out
 }

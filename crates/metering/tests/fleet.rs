@@ -108,7 +108,8 @@ fn saved(no: u32, at: Time, blocked: u64) -> Event {
 }
 
 fn requeued() -> Event {
-    Event::JobRequeued { job: JOB, reason: String::new(), not_before: Time(0), by: None }
+    let (reason, unreported) = (String::new(), Vec::new());
+    Event::JobRequeued { job: JOB, reason, not_before: Time(0), by: None, unreported }
 }
 
 fn sum(r: &Report) -> Work {

@@ -206,6 +206,7 @@ fn time_in_which_a_job_had_ended_is_no_part_of_it_and_a_persons_order_no_recover
         reason: "requeued by ann".into(),
         not_before: Time(0),
         by: Some("ann".into()),
+        unreported: Vec::new(),
     };
     let end = Event::SlotEnded {
         key: key(1),

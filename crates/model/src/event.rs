@@ -96,7 +96,8 @@ pub enum Event {
         /// When it will have run too long.
         deadline: Option<Time>,
     },
-    /// The ranks of an attempt are gone from a node; what it held there is free.
+    /// The ranks of an attempt are gone from a node; what it held there is free. Also written of an
+    /// attempt that is over, where its lost node says that they had ended well.
     SlotEnded {
         /// The attempt whose ranks are gone.
         key: AttemptKey,
@@ -147,6 +148,10 @@ pub enum Event {
         /// Who asked for it, where the job had ended: nothing else takes a job out of its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// Lost nodes of its last attempt, where all other ranks of that ended with 0. If all of them
+        /// report the same of theirs before another attempt is placed, the job has succeeded.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unreported: Vec<NodeName>,
     },
     /// A job ended well.
     JobSucceeded {

@@ -685,6 +685,10 @@ pub struct Job {
     /// The last way back that was over before `recovery` began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<Recovery>,
+    /// While it waits: lost nodes of its last attempt, whose other ranks all ended with 0. If theirs did
+    /// as well, it has succeeded.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub unreported: BTreeSet<NodeName>,
     /// Sequence number of the last record that changed it.
     pub version: Seq,
 }

@@ -9,7 +9,9 @@ use crate::fleet::Fleet;
 use crate::ledger::{Count, Ledger, SERIES_MAX, Series};
 use muster_model::event::{Event, Record};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Attempt, Job, JobState, Recovery, StopReason, Verdict};
+use muster_model::job::{
+    Attempt, Job, JobState, Recovery, SlotEnd, SlotState, StopReason, Verdict,
+};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::Placement;
@@ -429,7 +431,12 @@ fn work(
     let saved = job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at);
     // What is lost only because its site ended counts neither way.
     let lost = (!ended_with_site(job, stopped_for(a))).then(|| lost_to(verdict));
-    let kept = if all_work_counts(Some(verdict), job.spec.is_service()) {
+    let well = |s: &SlotState| matches!(s, SlotState::Ended { end: SlotEnd::Ok });
+    let whole = a.freed_at.is_some() && a.slots.iter().all(well);
+    let kept = if verdict == Verdict::Success && whole {
+        // Where it was ordered to stop, its ranks had ended before.
+        to
+    } else if all_work_counts(Some(verdict), job.spec.is_service()) {
         // What comes after the order to stop is no work.
         a.stop.as_ref().map_or(to, |s| s.at).clamp(began, to)
     } else {

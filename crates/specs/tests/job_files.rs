@@ -197,7 +197,6 @@ fn bad_directives_are_pointed_at() {
         ("#SBATCH --mem=lots\n", "`lots` is not an amount of memory"),
         ("#SBATCH --frobnicate\n", "unknown option `--frobnicate`"),
         ("#SBATCH --requeue=1\n", "`--requeue` takes no value"),
-        ("#SBATCH --job-name='a b'\n", "--job-name: `a b` is not a valid name"),
         ("#MUSTER nodes 2\n", "job.sh:1:9: `nodes` is not a flag"),
         ("#MUSTER --nodes\n", "job.sh:1:9: --nodes: its value is missing"),
         ("#MUSTER --nodes 0\n", "job.sh:1:9: gang.nodes: 0 is too few"),

@@ -559,8 +559,8 @@ fn a_share_of_a_gpu_is_shown_as_what_it_is() {
     m.update(Msg::Job(Box::new(detail.clone())));
     let shown = text(&mut m, 120, 40);
     assert!(shown.contains("  1 node, 0.25 GPUs  project"), "{shown}");
-    m.update(Msg::Jobs(Jobs { running: vec![detail.job], ..Jobs::default() }));
     press(&mut m, "2");
+    m.update(Msg::Jobs(Jobs { running: vec![detail.job], ..Jobs::default() }));
     let shown = text(&mut m, 120, 40);
     assert!(shown.contains("1 run on 0.25 GPUs"), "{shown}");
 }

@@ -21,9 +21,10 @@ export function pieces(paragraph: string): Piece[] {
   let end = 0;
   for (const m of paragraph.matchAll(MARK)) {
     const [whole, code, text = '', to = ''] = m;
-    if (m.index > end) out.push({ text: paragraph.slice(end, m.index) });
+    const at = m.index ?? end;
+    if (at > end) out.push({ text: paragraph.slice(end, at) });
     out.push(code === undefined ? link(text, to) : { code });
-    end = m.index + whole.length;
+    end = at + whole.length;
   }
   if (end < paragraph.length) out.push({ text: paragraph.slice(end) });
   return out;

@@ -318,7 +318,8 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         s if s.is_final() => {
             let reason = format!("requeued by {by}");
             let not_before = fence_of_last(e, &job)?.max(e.lost_generation_until(&job));
-            let event = Event::JobRequeued { job: id, reason, not_before, by: Some(by) };
+            let (by, unreported) = (Some(by), Vec::new());
+            let event = Event::JobRequeued { job: id, reason, not_before, by, unreported };
             e.emit(Some(&job.project), event);
             // It was cancelled while it was held. Whoever asks for it now wants it to run; only
             // what the site itself holds it for may still be so.
@@ -333,7 +334,8 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
             e.conclude_job_now(id);
             if e.state.jobs.get(&id).is_some_and(|j| j.state.is_final()) {
                 let (reason, not_before) = (format!("requeued by {by}"), Time(0));
-                let event = Event::JobRequeued { job: id, reason, not_before, by: Some(by) };
+                let (by, unreported) = (Some(by), Vec::new());
+                let event = Event::JobRequeued { job: id, reason, not_before, by, unreported };
                 e.emit(Some(&job.project), event);
             }
         }

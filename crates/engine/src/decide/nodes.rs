@@ -268,7 +268,23 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
             reconcile_attempt(e, node, key, seen, ago.get(&key).copied(), &gone);
         }
     }
+    given_up_attempts_ended(e, node, observed, &ago);
     Ok(Answer::Done)
+}
+
+/// A node that connects names ends of attempts that were given up. They are heard before the next
+/// attempt is placed, perhaps on this very node.
+fn given_up_attempts_ended(
+    e: &mut Engine,
+    node: &NodeName,
+    observed: &[(AttemptKey, Observed)],
+    ago: &BTreeMap<AttemptKey, Span>,
+) {
+    for (key, o) in observed {
+        if matches!(o, Observed::Ended(end) if fine(end)) {
+            e.ended_well_reported_late(node, *key, ago.get(key).copied());
+        }
+    }
 }
 
 /// An agent does not know ranks that were started from another directory of its machine: a copy, or
@@ -396,8 +412,14 @@ pub(super) fn report(
         (Observed::Ended(end), ReportedAttemptState::Live(_)) => {
             end_slot(e, key, node, end.clone(), ago);
         }
-        (Observed::Ended(_), ReportedAttemptState::Lost) => {
-            end_slot(e, key, node, SlotEnd::Stopped, ago);
+        // Its attempt was given up, and is over only when nothing of it can run any more. Until then
+        // it counts that its ranks had ended well before anybody stopped them; nothing else does.
+        (Observed::Ended(end), ReportedAttemptState::Lost) => {
+            let end = if fine(end) { SlotEnd::Ok } else { SlotEnd::Stopped };
+            end_slot(e, key, node, end, ago);
+        }
+        (Observed::Ended(end), ReportedAttemptState::Orphan) if fine(end) => {
+            e.ended_well_reported_late(node, key, ago);
         }
         (Observed::Ended(_), ReportedAttemptState::Orphan) => {}
     }

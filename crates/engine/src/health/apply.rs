@@ -84,6 +84,12 @@ impl State {
                     }
                     (j.application_failures, j.infrastructure_failures) = counts;
                     super::recovery_explained(j, no, fault);
+                    // Its work turned out to be whole: the job comes back from nothing.
+                    if verdict == Verdict::Success
+                        && j.recovery.is_some_and(|rec| rec.attempt == no)
+                    {
+                        super::recovery_given_up(j);
+                    }
                 })
             }
             Event::AttemptProgressed { key } => self.job(r.seq, key.job, |j| {

@@ -172,6 +172,27 @@ fn equal_priority_never_stops_anybody() {
 }
 
 #[test]
+fn work_whose_ranks_had_all_ended_well_before_the_order_to_make_way_is_not_done_again() {
+    for (last, state) in [
+        (SlotEnd::Ok, JobState::Succeeded),
+        // It was not finished, and goes on when there is room.
+        (SlotEnd::Stopped, JobState::Queued),
+    ] {
+        let mut w = TestSite::new(2, 8);
+        let low = w.run(of(Priority::Low, gang(2, 8)));
+        rest(&mut w);
+        let nodes = w.nodes_of(low);
+        let high = w.submit(of(Priority::High, gang(2, 8)));
+        assert_eq!(stopped_for(&w, low), Some((high, Rank::Priority)));
+        w.report(low, &nodes[0], Observed::Ended(SlotEnd::Ok));
+        w.report(low, &nodes[1], Observed::Ended(last.clone()));
+        assert_eq!((w.job(low).state, w.job(low).attempts), (state, 1), "{last:?}");
+        assert_eq!(w.job(low).preemptions, u32::from(last == SlotEnd::Stopped));
+        assert_eq!(w.job(high).state, JobState::Starting, "it has its room either way");
+    }
+}
+
+#[test]
 fn preemption_can_be_turned_off() {
     let mut w = TestSite::new(1, 8);
     w.policy(|p| p.preemption.enabled = false);

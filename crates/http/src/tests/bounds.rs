@@ -289,27 +289,6 @@ async fn whoever_got_503_learns_by_its_key_what_became_of_the_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_asks_and_takes_too_long_is_not_called_a_write() {
-    let mut s = site().await;
-    // The same server with no patience at all: nothing that has to wait is done in time.
-    let config = HttpConfig { request_timeout: Duration::ZERO, ..patient() };
-    s.router = router(App::new(s.brain.clone(), s.app.agents().clone(), s.logs.clone(), config));
-    let hint = async |path: &str, body: &Value| {
-        let got = s.post(&s.operator, path, body).await;
-        assert_eq!(got.status, 503, "{path}: {:?}", got.body);
-        got.json()["error"]["hint"].as_str().unwrap_or_default().to_owned()
-    };
-    let what_if = json!({"changes": ["nodes=+1"], "seeds": 1, "budget": "1s"});
-    let dry = json!({"days": 1});
-    for (path, body) in [("/v1/whatif", &what_if), ("/v1/remediations/dry-run", &dry)] {
-        let hint = hint(path, body).await;
-        assert!(hint.starts_with("it changes nothing"), "{path}: {hint}");
-    }
-    let hint = hint("/v1/jobs", &held("a")).await;
-    assert!(hint.starts_with("a write may still happen"), "{hint}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn every_answer_says_that_its_type_is_what_it_says() {
     let tls = site_with(HttpConfig { https: true, ..patient() }).await;
     let plain = site().await;

@@ -101,6 +101,7 @@ pub(crate) fn job(id: JobId, gpus: u32) -> Job {
         recovery: None,
         unhealthy_nodes: Vec::new(),
         recovered: None,
+        unreported: std::collections::BTreeSet::new(),
         version: Seq(1),
     }
 }

@@ -125,6 +125,9 @@ impl JobTimeline {
                 let (no, whose) = (key.attempt, self.whose(key.attempt, verdict));
                 ("verdict", format!("attempt {no} ended, {whose}: {reason}"))
             }
+            LogEvent::AttemptAttributed { key, verdict: Verdict::Success, reason, .. } => {
+                ("verdict", format!("attempt {} succeeded after all: {reason}", key.attempt))
+            }
             LogEvent::AttemptAttributed { key, verdict, findings, reason } => {
                 let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
                 let (no, whose) = (key.attempt, self.whose(key.attempt, verdict));
@@ -391,6 +394,7 @@ mod tests {
                     reason: "requeued by admin".into(),
                     not_before: Time(0),
                     by: Some("admin".into()),
+                    unreported: Vec::new(),
                 },
             ),
         ];
@@ -430,6 +434,19 @@ mod tests {
                 (60_000, "queued again: requeued by admin"),
             ]
         );
+    }
+
+    #[test]
+    fn an_attempt_that_turns_out_to_be_whole_is_called_so() {
+        let key = AttemptKey { job: JobId(42), attempt: 1 };
+        let (verdict, findings) = (Verdict::Success, Vec::new());
+        let reason = "every rank ended with code 0, which was reported late".to_owned();
+        let whole = LogEvent::AttemptAttributed { key, verdict, findings, reason };
+        let mut reported = JobTimeline::default();
+        reported.record(&event(9_000, &whole));
+        let text =
+            "attempt 1 succeeded after all: every rank ended with code 0, which was reported late";
+        assert_eq!(reported.lines[0].text, text);
     }
 
     #[test]
@@ -496,7 +513,9 @@ mod tests {
         let mut job = muster_api::samples::job(42, JobState::Queued);
         job.past = vec![stopped("operator", "requeued by ann")];
         let reason = "requeued by ann".to_owned();
-        let again = LogEvent::JobRequeued { job: JobId(42), reason, not_before: Time(0), by: None };
+        let (by, unreported) = (None, Vec::new());
+        let again =
+            LogEvent::JobRequeued { job: JobId(42), reason, not_before: Time(0), by, unreported };
         let events = vec![event(5_000, &again)];
         let beside =
             JobContext { events, since: Some(Time(5_000).into()), ..JobContext::default() };
