@@ -183,6 +183,14 @@ pub struct CapacityForecast {
     pub days: u64,
     /// GPUs in service, as the mean of the last whole day.
     pub capacity_gpus: f64,
+    /// GPUs that were allocated or could be used at once, as the mean of the newest day from its
+    /// midnight UTC on. Where this is not less than `newest_in_service_gpus`, demand is at what is in
+    /// service, whatever the line says.
+    #[serde(default)]
+    pub newest_demand_gpus: Option<f64>,
+    /// GPUs in service, as the mean of the same time.
+    #[serde(default)]
+    pub newest_in_service_gpus: Option<f64>,
     /// GPUs that are allocated or could be used at once, by the line, at the end of the last whole
     /// day. Null with too few days, as is all that follows.
     pub demand_gpus: Option<f64>,

@@ -193,7 +193,10 @@ impl Caller {
         match &self.actor.project {
             None => Ok(()),
             Some(p) => Err(Failure::not_allowed(format!("this token is bound to project {p}"))
-                .hint("this concerns the whole site: use a token that is bound to no project")),
+                .hint(
+                    "this concerns the whole site: ask an operator, or use a token that is \
+                       bound to no project",
+                )),
         }
     }
 

@@ -200,7 +200,22 @@ fn day(t: Time) -> String {
     Timestamp(t).to_string().chars().take(10).collect()
 }
 
+/// What the line says, and what is so besides.
 fn words(f: &Forecast) -> String {
+    let line = line_words(f);
+    let already = f.trend.as_ref().is_some_and(|t| t.meets == CapacityReached::Already);
+    match f.newest.filter(|n| n.met() && !already) {
+        None => line,
+        Some(n) => format!(
+            "{line}; but demand is at what is in service now: {:.0} of {:.0} GPUs (mean of the newest \
+             day)",
+            gpus(n.wanted),
+            gpus(n.in_service)
+        ),
+    }
+}
+
+fn line_words(f: &Forecast) -> String {
     let Some(t) = &f.trend else {
         return format!(
             "not enough history: {} whole day{} of the 3 that a line needs",
@@ -248,12 +263,15 @@ fn forecast(f: &Forecast) -> CapacityForecast {
         meets_at: t.and_then(|t| at(t.meets)),
         meets_earliest: t.and_then(|t| at(t.earliest)),
         meets_latest: t.and_then(|t| at(t.latest)),
+        newest_demand_gpus: f.newest.map(|n| gpus(n.wanted)),
+        newest_in_service_gpus: f.newest.map(|n| gpus(n.in_service)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_metering::NewestDay;
     use muster_metering::forecast::forecast as line;
 
     #[test]
@@ -277,5 +295,24 @@ mod tests {
             of(&[160, 170, 180]),
             format!("demand meets {service} on 1970-01-06 (1970-01-06 to 1970-01-06)")
         );
+    }
+
+    #[test]
+    fn a_line_does_not_hide_that_demand_is_at_what_is_in_service() {
+        let day = 86_400_000;
+        let days: Vec<(Time, u64)> = (1..=3).map(|n| (Time(n * day), 400_000)).collect();
+        let of = |wanted, in_service| {
+            let newest = Some(NewestDay { wanted, in_service });
+            forecast(&Forecast { newest, ..line(&days, 512_000) })
+        };
+        let busy = of(494_000, 480_000);
+        assert_eq!(
+            busy.summary,
+            "demand does not meet the 512 GPUs in service (mean of the last whole day) within a year; \
+             but demand is at what is in service now: 494 of 480 GPUs (mean of the newest day)"
+        );
+        assert_eq!(busy.newest_demand_gpus, Some(494.0));
+        assert_eq!(busy.newest_in_service_gpus, Some(480.0));
+        assert!(!of(470_000, 480_000).summary.contains("now"));
     }
 }

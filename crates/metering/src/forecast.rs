@@ -21,6 +21,25 @@ pub struct Forecast {
     pub capacity: u64,
     /// The line; none with too few days.
     pub trend: Option<Trend>,
+    /// The day of now, as far as it is known.
+    pub newest: Option<NewestDay>,
+}
+
+/// Means of the newest day, from its midnight UTC on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewestDay {
+    /// GPUs that were wanted.
+    pub wanted: u64,
+    /// GPUs in service.
+    pub in_service: u64,
+}
+
+impl NewestDay {
+    /// Is as much wanted as is in service?
+    #[must_use]
+    pub fn met(self) -> bool {
+        self.wanted > 0 && self.wanted >= self.in_service
+    }
 }
 
 /// A straight line through the days.
@@ -73,7 +92,7 @@ fn meets(level: i64, slope: i64, capacity: i64, end: Time) -> CapacityReached {
 pub fn forecast(days: &[DayWanted], capacity: u64) -> Forecast {
     let days = &days[days.len().saturating_sub(DAYS_MOST)..];
     let trend = (days.len() >= DAYS_LEAST).then(|| trend(days, capacity));
-    Forecast { days: days.len(), capacity, trend }
+    Forecast { days: days.len(), capacity, trend, newest: None }
 }
 
 fn trend(days: &[DayWanted], capacity: u64) -> Trend {
@@ -121,6 +140,18 @@ pub fn wanted_by_day(rows: &[Row], since: Time) -> (Vec<DayWanted>, u64) {
     (days.iter().map(|r| (r.to, per(r.work.wanted()))).collect(), per(capacity))
 }
 
+/// The newest day of which something is known.
+#[must_use]
+pub fn newest_day(rows: &[Row], since: Time) -> Option<NewestDay> {
+    let of = |r: &Row| {
+        let ms = u128::try_from(r.to.0 - r.from.max(since).0).ok().filter(|ms| *ms > 0)?;
+        let per = |v: u128| u64::try_from(v / ms).unwrap_or(u64::MAX);
+        let in_service = r.supply.values().map(|s| s.in_service).sum();
+        Some(NewestDay { wanted: per(r.work.wanted()), in_service: per(in_service) })
+    };
+    rows.iter().rev().find_map(of)
+}
+
 impl Fleet {
     /// When the demand of all projects meets what is in service.
     #[must_use]
@@ -128,13 +159,14 @@ impl Fleet {
         let from = Time(now.0.saturating_sub((DAYS_MOST as i64 + 1) * DAY));
         let report = self.report(now, (from, now), Step::Day, None, &crate::fleet::no_observation);
         let (days, capacity) = wanted_by_day(&report.rows, self.since());
-        forecast(&days, capacity)
+        Forecast { newest: newest_day(&report.rows, self.since()), ..forecast(&days, capacity) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Supply, Work};
 
     fn days(wanted: &[u64]) -> Vec<DayWanted> {
         let of = |(n, gpus): (usize, &u64)| (Time((n as i64 + 1) * DAY), gpus * 1000);
@@ -181,5 +213,25 @@ mod tests {
         let f = forecast(&all, 9_000);
         assert_eq!(f.days, DAYS_MOST);
         assert_eq!(f.trend.unwrap().slope, 0);
+    }
+
+    #[test]
+    fn the_newest_day_counts_as_far_as_it_went_and_is_known() {
+        let supply = |v: u128| Supply { in_service: v, ..Supply::default() };
+        let row = |from: i64, to: i64, v: u128| Row {
+            from: Time(from),
+            to: Time(to),
+            work: Work::default(),
+            supply: [("h100-sxm".to_owned(), supply(v))].into(),
+            seen: crate::TelemetryTotals::default(),
+        };
+        let rows = [row(0, DAY, 8_000 * 86_400_000), row(DAY, DAY + 1_000, 16_000 * 1_000)];
+        let of = |rows: &[Row], since: i64| newest_day(rows, Time(since)).map(|n| n.in_service);
+        assert_eq!(of(&rows, 0), Some(16_000));
+        assert_eq!(of(&rows, DAY + 500), Some(32_000), "what is before is not known");
+        assert_eq!(of(&rows, DAY + 1_000), None);
+        // A day that has not gone on yet says nothing: the one before does.
+        assert_eq!(of(&[rows[0].clone(), row(DAY, DAY, 0)], 0), Some(8_000));
+        assert!(newest_day(&rows, Time(0)).is_some_and(|n| !n.met()), "nothing is wanted");
     }
 }

@@ -27,7 +27,7 @@ pub use advice::{Advice, AdviceKind, GivenResources, advice};
 pub use allocated::{Allocated, allocated_milli};
 pub use days::{Step, Supply, TelemetryTotals, Work};
 pub use fleet::{Fleet, Report, Row, no_observation};
-pub use forecast::{CapacityReached, Forecast, Trend};
+pub use forecast::{CapacityReached, Forecast, NewestDay, Trend};
 pub use goodput::{AttemptObservation, AttemptParts, Goodput, goodput};
 pub use history::{AttemptHistory, JobHistories, JobHistory, wanted_milli};
 pub use parts::{Part, Parts};

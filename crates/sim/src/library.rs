@@ -23,11 +23,21 @@ pub fn all() -> impl Iterator<Item = (&'static str, Scenario)> {
     TEXTS.into_iter().filter_map(read)
 }
 
+/// The names of all.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TEXTS.into_iter().map(|(name, _)| name)
+}
+
+/// The text of the one of this name.
+#[must_use]
+pub fn text(name: &str) -> Option<&'static str> {
+    TEXTS.into_iter().find(|(known, _)| *known == name).map(|(_, text)| text)
+}
+
 /// The one of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<Scenario> {
-    let (name, text) = TEXTS.into_iter().find(|(known, _)| *known == name)?;
-    scenario::parse(text, name).ok()
+    scenario::parse(text(name)?, name).ok()
 }
 
 #[cfg(test)]

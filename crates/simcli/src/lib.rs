@@ -18,11 +18,12 @@ use muster_terminal::fail::Fail;
 
 /// Simulate a scenario with the engine that runs real fleets; compare, sweep, replay
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  muster sim run scenarios/llama3-54d.toml\n  \
+#[command(after_help = "Examples:\n  muster sim run llama3-54d\n  \
 muster sim run site.toml --seed 7 --report week.html\n  \
 muster sim compare now.toml new.toml --seeds 20       is the new policy better?\n  \
 muster sim sweep site.toml --set fleet.spares=0..32/8  how many spares?\n\n\
-`scenarios/` of the repository is a library to begin from; docs/simulator.md has a small scenario to copy.")]
+A scenario of the library is run by its name; `scenarios/` of the repository has their files to begin from,\n\
+docs/simulator.md a small one to copy.")]
 pub struct SimCmd {
     #[command(subcommand)]
     verb: Verb,

@@ -2,11 +2,13 @@
 
 use super::log::Log;
 use super::progress::Progress;
+use muster_sim::library;
 use muster_sim::outcome::{History, Outcome};
 use muster_sim::scenario::{self, Scenario};
 use muster_sim::{Options, SimError};
 use muster_specs::FileError;
 use muster_terminal::fail::{Fail, REFUSED, USAGE};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -19,17 +21,22 @@ pub(crate) struct LoadedScenario {
 }
 
 impl LoadedScenario {
-    /// Reads a scenario's file and checks it.
+    /// Reads a scenario's file, or the one of the library that has this name, and checks it.
     pub(crate) fn read(file: &Path) -> Result<LoadedScenario, Fail> {
-        let text = std::fs::read_to_string(file).map_err(|e| {
-            let fail = Fail::usage(format!("cannot read {}: {e}", file.display()));
-            match e.kind() {
-                std::io::ErrorKind::NotFound => {
-                    fail.hint("name a scenario's file; `scenarios/` has some to begin from")
+        let text = match (std::fs::read_to_string(file), file.to_str().and_then(library::text)) {
+            (Ok(text), _) => text,
+            // A file of that name goes before it, also one that cannot be read.
+            (Err(e), Some(text)) if e.kind() == ErrorKind::NotFound => text.to_owned(),
+            (Err(e), _) => {
+                let fail = Fail::usage(format!("cannot read {}: {e}", file.display()));
+                if e.kind() != ErrorKind::NotFound {
+                    return Err(fail);
                 }
-                _ => fail,
+                let names: Vec<&str> = library::names().collect();
+                let names = names.join(", ");
+                return Err(fail.hint(format!("name a scenario's file, or one of these: {names}")));
             }
-        })?;
+        };
         let origin = file.display().to_string();
         let scenario = scenario::read(&text, &origin).map_err(all_wrong)?;
         Ok(LoadedScenario { scenario, text, file: file.into() })
@@ -96,6 +103,14 @@ fn high_water(status: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scenario_of_the_library_is_read_by_its_name() {
+        let read = LoadedScenario::read(Path::new("neocloud-week")).unwrap();
+        assert_eq!(Some(read.scenario), library::find("neocloud-week"));
+        assert!(LoadedScenario::read(Path::new("neocloud-wek")).is_err());
+        assert!(LoadedScenario::read(Path::new("./neocloud-week")).is_err(), "that is a file");
+    }
 
     #[test]
     fn the_most_memory_is_read_from_the_system() {

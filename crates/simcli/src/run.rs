@@ -16,14 +16,14 @@ use std::path::PathBuf;
 
 /// Run a scenario and report the result
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  muster sim run scenarios/llama3-54d.toml\n  \
+#[command(after_help = "Examples:\n  muster sim run llama3-54d\n  \
 muster sim run site.toml --seed 7 -o json | jq .ettr\n  \
 muster sim run site.toml --report week.html\n  \
 muster sim run site.toml --log site.jsonl && muster store import site.jsonl --store sqlite:site.db\n\n\
 The same scenario and seed give the same log, to the byte: `log_digest` is its hash.")]
 pub(crate) struct Run {
-    /// The scenario
-    #[arg(value_name = "SCENARIO.toml")]
+    /// A scenario's file, or the name of one of the library, such as neocloud-week
+    #[arg(value_name = "SCENARIO")]
     file: PathBuf,
     /// Another seed than the scenario's own
     #[arg(long, value_name = "N")]

@@ -32,8 +32,8 @@ fleet.spares=8 failures.scale=2\n\
 Every point is simulated with the same seeds, and `±` is half of the 95% interval of the mean."
 )]
 pub(crate) struct Sweep {
-    /// The scenario
-    #[arg(value_name = "SCENARIO.toml")]
+    /// A scenario's file, or the name of one of the library, such as neocloud-week
+    #[arg(value_name = "SCENARIO")]
     file: PathBuf,
     /// A key and the values it takes
     #[arg(long = "set", value_name = "KEY=V1,V2,…", action = clap::ArgAction::Append)]

@@ -2597,6 +2597,18 @@ export interface components {
             met?: boolean | null;
             /**
              * Format: double
+             * @description GPUs that were allocated or could be used at once, as the mean of the newest day from its
+             *     midnight UTC on. Where this is not less than `newest_in_service_gpus`, demand is at what is in
+             *     service, whatever the line says.
+             */
+            newest_demand_gpus?: number | null;
+            /**
+             * Format: double
+             * @description GPUs in service, as the mean of the same time.
+             */
+            newest_in_service_gpus?: number | null;
+            /**
+             * Format: double
              * @description The standard deviation of the days from the line, in GPUs.
              */
             spread_gpus?: number | null;

@@ -27,7 +27,7 @@ export function interruptionLosses(f: FleetMetrics): Loss[] {
 }
 
 /** As `muster report fleet` writes it: a node that a remediation drains is not quarantined yet. */
-const outBy = (why: string) => (why === 'quarantine' ? 'by automation' : why.replaceAll('_', ' '));
+export const outBy = (why: string) => (why === 'quarantine' ? 'by automation' : why.replaceAll('_', ' '));
 
 /** GPU time out of service, by why, the most first; null where this token is not shown it. */
 export function outOfService(f: FleetMetrics): Loss[] | null {

@@ -21,6 +21,9 @@ const SHOWN = 12;
 export function Earning({ r }: { r: Report }) {
   const { log, telemetry } = known(r);
   const { whole } = useRights();
+  // What a tenant is not shown is not unknown.
+  const hidden = whole === false && !telemetry;
+  const seen = hidden ? 'not shown to tenants' : telemetry ? spanned(telemetry) : 'not known';
   return (
     <>
       <div className="tiles">
@@ -28,16 +31,13 @@ export function Earning({ r }: { r: Report }) {
           word={RATES.utilisation.name}
           definition={RATES.utilisation.formula}
           {...utilisationWords(r, whole)}
-          over={spanned(telemetry)}
+          over={spanned(hidden ? log : telemetry)}
         />
         <RateMetric rate={RATES.goodput} r={r} over={log} note="productive of allocated" />
         <RateMetric rate={RATES.allocation} r={r} over={log} note="allocated of GPUs in service" />
       </div>
       <div className="columns">
-        <Panel
-          title="Utilisation and allocation"
-          note={`utilisation ${telemetry ? spanned(telemetry) : 'not known'}, the rest ${spanned(log)}`}
-        >
+        <Panel title="Utilisation and allocation" note={`utilisation ${seen}, the rest ${spanned(log)}`}>
           <div className="body">
             <Plot
               title="Utilisation and allocation"

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { meetsWords, newest, projection } from './forecast';
+import { meetsWords, projection } from './forecast';
 
 const forecast = (more: object = {}) => ({
   capacity_gpus: 512,
@@ -39,14 +39,15 @@ test('with too few days there is no line, and one that falls is not drawn to not
   expect(Math.min(...low)).toBe(0);
 });
 
-test('what is said of the line does not contradict the chart beside it', () => {
-  const hour = { from: '2030-01-31T11:00:00Z', to: '2030-01-31T12:00:00Z' };
-  const row = { ...hour, wanted_gpu_seconds: 504 * 3600, in_service_gpu_seconds: 486 * 3600 };
-  const now = newest({ since: '2030-01-01T00:00:00Z', rows: [row] as never });
-  expect(now).toEqual({ wanted: 504, service: 486 });
-  expect(meetsWords(forecast(), now).note).toContain('demand is at what is in service now');
+test('what is said of the line does not contradict what is measured', () => {
+  const busy = { newest_demand_gpus: 504, newest_in_service_gpus: 486 };
+  expect(meetsWords(forecast(busy)).note).toContain('demand is at what is in service now');
+  expect(meetsWords(forecast({ ...busy, growth_gpus_per_day: -20 })).note).toBe(
+    'the line falls; demand is at what is in service now',
+  );
+  const idle = { newest_demand_gpus: 0, newest_in_service_gpus: 0 };
+  expect(meetsWords(forecast(idle)).note).not.toContain('now');
   expect(meetsWords(forecast({ days: 6 })).note).toBe('by a straight line through 6 days only');
-  expect(newest({ since: '2030-01-01T00:00:00Z', rows: [] })).toBeNull();
 });
 
 test('a date comes with how sure it is', () => {

@@ -1,7 +1,6 @@
 // The line of the capacity forecast, and how sure it is. No React here.
 import type { Schemas } from '../api/client';
 import { dayWord } from '../ui/zone';
-import { reportedFor } from './fleet-metrics';
 
 type Forecast = Schemas['CapacityForecast'];
 
@@ -27,22 +26,6 @@ export const falls = (f: Pick<Forecast, 'growth_gpus_per_day'>) => (f.growth_gpu
 /** A line of fewer days is said to be short. */
 const SHORT = 14;
 
-/** The newest means of a report: GPUs that were wanted, and those in service. Null where nothing is known of it. */
-export interface Newest {
-  wanted: number;
-  service: number;
-}
-
-export function newest(r: Pick<Schemas['FleetReport'], 'rows' | 'since'>): Newest | null {
-  for (const row of [...r.rows].reverse()) {
-    const seconds = reportedFor(r, row);
-    const { wanted_gpu_seconds: wanted, in_service_gpu_seconds: service } = row;
-    if (seconds > 0 && typeof wanted === 'number' && typeof service === 'number')
-      return { wanted: wanted / seconds, service: service / seconds };
-  }
-  return null;
-}
-
 /**
  * Demand as the straight line goes on, from the end of the last whole day; null with too few days for a line, or one that falls.
  * Only drawing: its level, slope and spread, and when it meets what is in service, are the server's. The chart needs a
@@ -67,11 +50,16 @@ export function projection(f: Forecast, to: number): Projection | null {
   return out;
 }
 
-/** When demand meets what is in service, with how sure that is. `now`: what the chart ends with. */
-export function meetsWords(f: Forecast, now: Newest | null = null): { value: string; note: string } {
+/** Is as much wanted on the newest day as is in service, as the server says it? */
+function metNow({ newest_demand_gpus: wanted, newest_in_service_gpus: service }: Forecast): boolean {
+  return typeof wanted === 'number' && typeof service === 'number' && wanted > 0 && wanted >= service;
+}
+
+/** When demand meets what is in service, with how sure that is. */
+export function meetsWords(f: Forecast): { value: string; note: string } {
   if (f.growth_gpus_per_day === null || f.growth_gpus_per_day === undefined)
     return { value: 'not known', note: 'at least 3 whole days are needed' };
-  const met = now !== null && now.wanted >= now.service ? '; demand is at what is in service now' : '';
+  const met = metNow(f) ? '; demand is at what is in service now' : '';
   if (falls(f)) return { value: 'no growth', note: `the line falls${met}` };
   if (f.met) return { value: 'met already', note: 'demand is at what is in service' };
   if (!f.meets_at)

@@ -2,8 +2,9 @@ import { count, Empty, Panel } from '../ui/parts';
 import { Plot } from '../ui/plot';
 import { num, Table, unseen } from '../ui/table';
 import { momentWord } from '../ui/zone';
+import { outBy } from './cost';
 import { drawnAt, type Report, reportedFor } from './fleet-metrics';
-import { falls, meetsWords, newest, projection } from './forecast';
+import { falls, meetsWords, projection } from './forecast';
 import { Metric } from './metric';
 
 /** Is there enough capacity: demand, what is in service, and when the one meets the other. */
@@ -21,11 +22,8 @@ export function Lasting({ r }: { r: Report }) {
         <Inventory r={r} all={sites} />
       </div>
     );
-  const now = newest(r);
-  const meets = meetsWords(f, now);
+  const meets = meetsWords(f);
   const service = r.inventory.reduce((n, s) => n + s.in_service, 0);
-  // Where a line that falls ends is not what is wanted: the chart's newest is.
-  const measured = falls(f) ? now?.wanted : f.demand_gpus;
   const over = f.days > 0 ? `last ${count(f.days, 'whole day')} of UTC` : 'no whole day yet';
   const gpus = (v: number | null | undefined) =>
     typeof v === 'number' ? `${v.toLocaleString('en', { maximumFractionDigits: 0 })} GPUs` : 'not known';
@@ -41,10 +39,8 @@ export function Lasting({ r }: { r: Report }) {
         />
         <Metric
           word="demand"
-          definition={`GPUs that are allocated or could be used at once by queued jobs, ${
-            falls(f) ? `the mean of the newest ${r.step}` : 'by the line, at the end of the last whole day'
-          }`}
-          value={gpus(measured)}
+          definition="GPUs that are allocated or could be used at once by queued jobs, the mean of the newest day from midnight UTC on, as muster report fleet writes it; the change a day is that of the line"
+          value={gpus(f.newest_demand_gpus)}
           note={
             typeof f.growth_gpus_per_day === 'number'
               ? `${f.growth_gpus_per_day >= 0 ? '+' : ''}${f.growth_gpus_per_day.toFixed(1)} a day${
@@ -54,7 +50,7 @@ export function Lasting({ r }: { r: Report }) {
                 }`
               : undefined
           }
-          over={falls(f) ? `newest ${r.step}; the line: ${over}` : over}
+          over={`newest day; the line: ${over}`}
         />
         <Metric
           word="in service"
@@ -180,7 +176,7 @@ function Inventory({ r, all }: { r: Report; all: number }) {
               <td className="dim">
                 {Object.entries(s.out_of_service)
                   .filter(([, n]) => n > 0)
-                  .map(([why, n]) => `${n} ${why.replaceAll('_', ' ')}`)
+                  .map(([why, n]) => `${n} ${outBy(why)}`)
                   .join(', ') || 'none'}
               </td>
             </tr>

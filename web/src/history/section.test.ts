@@ -61,11 +61,12 @@ test('events of the time are listed in words', () => {
   expect(all).toContain('1 event in this time (of the newest 200 only)');
 });
 
-test('a time without samples says since when there are any, or how they are switched on', () => {
+test('a time without samples says since when there are any, and how to switch them on where they are off', () => {
   const begins = historyBegins(asked, metricsOf(undefined)).queryKey;
   const since = (at: number | null) => shown([metrics, [points, answer([null, null])], [begins, at]]);
   expect(since(from + 2 * HOUR)).toContain('The history of these metrics begins at 31 Jan');
-  expect(since(null)).toContain('--history on');
+  expect(since(null)).toContain('No sample of these metrics is stored here yet.');
+  expect(since(null), 'it is switched on').not.toContain('--history on');
   const off = shown([[historyMetrics().queryKey, { source: 'off', items: [] }]]);
   expect(off).toContain('switched off');
   expect(off).toContain('MUSTER_HISTORY=on');

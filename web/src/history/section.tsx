@@ -142,7 +142,7 @@ function Skeleton({ charts }: { charts: number }) {
   );
 }
 
-/** No sample in this time: says since when there are any, and how they are switched on. */
+/** No sample in this time: says since when there are any. That samples are stored is known here. */
 function Nothing({
   subject,
   metrics,
@@ -160,7 +160,7 @@ function Nothing({
     <Empty title={`No samples between ${momentWord(from)} and ${momentWord(to)}`}>
       {query.isPending && <p>Looking for the first one…</p>}
       {typeof since === 'number' && <p>The history of these metrics begins at {momentWord(since)}.</p>}
-      {since === null && <p>None of these metrics is stored here so far. {SWITCH}</p>}
+      {since === null && <p>No sample of these metrics is stored here yet.</p>}
     </Empty>
   );
 }

@@ -13,7 +13,8 @@ import { byRank, gpus, percent, usedWords } from './quota-words';
 type Report = Schemas['QuotaReport'];
 
 const OWNS = 'what it and the quotas below it may always have';
-const LEFT = 'how many more its own projects may have now, borrowed GPUs included';
+const LEFT =
+  'how many more its own projects may have now without reclaiming what others borrow, GPUs to borrow included';
 const ENTITLED = 'its shares / the shares of all its siblings';
 const RECEIVED = 'its GPU-hours that count / those of all its siblings';
 const COUNTED = 'all GPU-hours it ever used, the older the less they count';

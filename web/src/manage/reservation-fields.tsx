@@ -37,7 +37,7 @@ export function Over({ form, change, problem }: Part) {
         value={form.over}
         onChange={(e) => change({ ...form, over: e.target.value as ReservationForm['over'] })}
       >
-        <option value="gpus">whole nodes with so many GPUs, chosen by the server</option>
+        <option value="gpus">so many GPUs, in whole nodes</option>
         <option value="nodes">these nodes</option>
         <option value="domain">every node of a domain</option>
       </SelectField>

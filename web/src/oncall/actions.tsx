@@ -13,6 +13,7 @@ import {
   OWN_LENGTH,
   type Pending,
   silenceMatch,
+  silenceName,
   silenceWords,
   where,
 } from './causes';
@@ -146,7 +147,7 @@ export function useAlertActions() {
       reason: 'needed',
     });
     if (why === null) return;
-    const name = `console-${Date.now().toString(36)}`;
+    const name = silenceName(a, Date.now());
     const body = { match: silenceMatch(a), length, why };
     await act(
       () => api.PUT('/v1/silences/{name}', { params: { path: { name }, header: once() }, body }),

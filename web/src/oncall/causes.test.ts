@@ -15,6 +15,7 @@ const {
   quieted,
   runbookSearch,
   silenceMatch,
+  silenceName,
   silenceWords,
   waitingCounts,
   waitingWords,
@@ -183,4 +184,11 @@ test('a breaker is explained in the same words everywhere', () => {
   expect(breakerWords({ reason })).toBe(reason);
   expect(breakerWords({ reason, pinned: 'user:mara' })).toBe(`forced by mara: ${reason}`);
   expect(breakerWords({ reason: '', pinned: 'user:mara' })).toBe('forced by mara');
+});
+
+test('a silence is named by what it is about and when it was made', () => {
+  const at = Date.parse('2030-01-31T12:05:09Z');
+  expect(silenceName({ kind: 'driver-hang' }, at)).toBe('console-driver-hang-20300131-120509');
+  expect(silenceName({ kind: '..' }, at)).toBe('console-20300131-120509');
+  expect(silenceName({ kind: 'x'.repeat(200) }, at).length).toBeLessThan(64);
 });

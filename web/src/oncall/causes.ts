@@ -171,6 +171,13 @@ export function silenceWords(a: Pick<Alert, 'kind' | 'cause' | 'count'>): string
     : `Alerts of ${a.kind} about ${a.cause} send no notifications. They stay on this page.`;
 }
 
+/** What a silence that is made here is called: by what it is about, and when it was made, in UTC. */
+export function silenceName(a: Pick<Alert, 'kind'>, now: number): string {
+  const kind = a.kind.replace(/[^A-Za-z0-9]+/g, '-').slice(0, 30);
+  const at = new Date(now).toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-');
+  return ['console', ...kind.split('-').filter(Boolean), at].join('-');
+}
+
 /** Lengths of a silence that are offered: as the API writes them, and in words. */
 export const LENGTHS: [length: string, words: string][] = [
   ['30m', '30 minutes'],

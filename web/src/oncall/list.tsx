@@ -54,11 +54,11 @@ function Unreached() {
   return <div className="item dim">If nobody decides, a page is raised; {UNREACHED}.</div>;
 }
 
-/** One card for each cause, worst first. */
+/** One card for each cause: pages that nobody acknowledged, what is pending approval, then by urgency and severity. */
 export function Causes({
   causes,
   total,
-  order = 'worst first',
+  order = 'most urgent first',
 }: {
   causes: Cause[];
   total: number;

@@ -82,16 +82,21 @@ export function NodesPage() {
               }
               row={(n) => (
                 <Link to="/nodes/$name" params={{ name: n.name }} className="grid-row">
-                  <span className="cut">{n.name}</span>
+                  <span className="cut" title={n.name}>
+                    {n.name}
+                  </span>
                   <span>
                     <NodeState of={n} />
                     {n.role === 'spare' && <span className="dim"> spare</span>}
                   </span>
-                  <span className="cut">
+                  <span className="cut" title={`${gpusWords(n)} ${n.sku}`}>
                     {gpusWords(n)} {n.sku}
                   </span>
                   <span data-l="allocated">{n.gpus_used}</span>
-                  <span className="cut dim">
+                  <span
+                    className="cut dim"
+                    title={`${n.location.spine} / ${n.location.leaf} / ${n.location.rack}`}
+                  >
                     <span className="wide">{n.location.spine} / </span>
                     {n.location.leaf} / {n.location.rack}
                   </span>

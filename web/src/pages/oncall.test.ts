@@ -28,6 +28,7 @@ const connection = vi.hoisted(() => ({ standing: 'live' }));
 vi.mock('../live/fleet', () => ({ useRevision: () => 0, useStanding: () => connection.standing }));
 
 const { FleetContext } = await import('../live/context');
+const { staleAt } = await import('../oncall/strip');
 const { lastEnded, OncallPage, STOP_WORDS, undoWords } = await import('./oncall');
 const { assignments, OwnerField } = await import('../oncall/actions');
 const { withNode } = await import('./runbooks');
@@ -314,6 +315,12 @@ test('what is pending is denied or withdrawn, not undone', () => {
   expect(text).not.toContain('Undo on');
   const acting = { ...remediation, step: 'acting', approved: 'user:ann' };
   expect(show(operator, [{ ...cause, pending: [], remediations: [acting] }])).toContain('Undo on n1');
+});
+
+test('the page and the bar above it say one age: that of the last frame', () => {
+  expect(staleAt(true, 20, 10)).toBe(20);
+  expect(staleAt(true, 0, 10), 'no frame has come').toBe(10);
+  expect(staleAt(false, 20, 10), 'the server is there, this cannot be read').toBe(10);
 });
 
 test('a stale page says from when it is, and nothing on it can be pressed that changes something', () => {

@@ -8,7 +8,7 @@ import { breakerWords, type Remediation } from '../oncall/causes';
 import { Causes } from '../oncall/list';
 import { NotifyButton, usePageNotifications } from '../oncall/notify';
 import { ReleaseBreaker } from '../oncall/release';
-import { StaleNote, StatusStrip } from '../oncall/strip';
+import { StaleNote, StatusStrip, staleAt } from '../oncall/strip';
 import { causes as causesQuery, endedRemediations, health } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
@@ -27,7 +27,8 @@ const HIDDEN = 30_000;
 export function OncallPage() {
   const site = useQuery(health());
   const { whole, project } = useRights();
-  const standing = useStanding(useFleet());
+  const fleet = useFleet();
+  const standing = useStanding(fleet);
   const [notify, setNotify] = useState(false);
   const query = useQuery(causesQuery(notify && standing === 'paused' ? HIDDEN : false));
   usePageNotifications(query.data?.items, notify);
@@ -46,7 +47,7 @@ export function OncallPage() {
           <NotifyButton on={notify} setOn={setNotify} />
         </div>
       </div>
-      {stale && <StaleNote at={query.dataUpdatedAt} />}
+      {stale && <StaleNote at={staleAt(standing === 'away', fleet.at, query.dataUpdatedAt)} />}
       {query.data && whole !== null && <StatusStrip causes={query.data.items} />}
       <div className="columns wide-left">
         <div>

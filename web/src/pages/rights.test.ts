@@ -151,6 +151,8 @@ test('a tenant is not informed that there are no objectives, or that there are n
   const executive = show(ExecutivePage, tenant, [[['report', 7], report]]);
   expect(executive).not.toContain('0 GPUs');
   expect(executive).not.toContain('No objectives are set');
+  expect(executive).toContain('not shown to tenants');
+  expect(executive, 'it is hidden, not unknown').not.toContain('no data for this time');
   expect(executive).toContain('Not shown to this token');
   expect(executive).toContain('in UTC');
   expect(show(SlosPage, operator)).toContain('No objectives are set');
@@ -273,6 +275,9 @@ test('of a runbook nobody is offered what would be refused', () => {
     takes: [],
   };
   const one: [unknown[], unknown][] = [[['runbooks', 'n1'], book]];
+  const read = { ...book, intro: 'Look at `muster breakers` ([breaker-open](breaker-open.md)).' };
+  const shown = show(RunbookPage, viewer, [[['runbooks', 'n1'], read]]);
+  expect(shown).toContain('<code>muster breakers</code> (<a>breaker-open</a>).');
   expect(show(RunbookPage, operator, one)).toContain('>Dry run<');
   expect(show(RunbookPage, user, one)).toContain('>Step by step<');
   expect(show(RunbookPage, user, one)).not.toContain('>Dry run<');
@@ -288,6 +293,7 @@ test('of a runbook nobody is offered what would be refused', () => {
   const check = show(RunbookRunPage, user, at('check', 'user:ann'));
   expect(check).toContain('>Check now<');
   expect(check).not.toContain('>Stop the run<');
+  expect(check, 'about nothing in particular').toContain('run 7, user:ann, ');
   const own = show(RunbookRunPage, user, at('act', 'user:bo'));
   expect(own).toContain('>Done manually<');
   expect(own).toContain('>Stop the run<');

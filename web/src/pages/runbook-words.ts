@@ -1,4 +1,7 @@
 // Steps of runbooks as sentences. No React here.
+import type { Schemas } from '../api/client';
+
+const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1);
 
 /** Where a step leads. */
 export function leadsTo(target: string): string {
@@ -10,7 +13,6 @@ export function leadsTo(target: string): string {
 
 /** What follows a step, in one sentence. */
 export function follows(kind: string, then: string, otherwise: string): string {
-  const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1);
   if (then === otherwise) return `${capital(leadsTo(then))}.`;
   const [well, badly] =
     kind === 'act' ? ['When it is done', 'when it is refused'] : ['If this is so', 'otherwise'];
@@ -62,6 +64,10 @@ const NOUNS: Record<string, string> = {
   'queue.oldest_minutes': 'the minutes that the oldest queued job has waited',
 };
 
+/** What a value is of; nothing where the word is not known here. */
+const nounOf = (look: string): string | undefined =>
+  look.startsWith('telemetry.') ? `metric ${look.slice(10)} of the node` : NOUNS[look];
+
 /** What a step looks at, as a sentence; null where it is a command or a question, which is shown as it is. */
 export function lookWords(kind: string, says: string): string | null {
   if (kind !== 'check' && kind !== 'wait') return null;
@@ -71,6 +77,39 @@ export function lookWords(kind: string, says: string): string | null {
   const answers = QUESTIONS[look];
   const [, answer, more = ''] = /^is (yes|no)\b(.*)$/s.exec(rest) ?? [];
   if (answers && answer) return `${begin}${answers[answer === 'yes' ? 0 : 1]}${more}.`;
-  const noun = look.startsWith('telemetry.') ? `metric ${look.slice(10)} of the node` : NOUNS[look];
+  const noun = nounOf(look);
   return noun ? `${begin}${noun}${of} ${rest}.` : null;
+}
+
+/**
+ * What a check found, as a sentence: `fleet.spares is 1; expected: is 0 or less` as the server writes it, maybe with
+ * the step before it. Anything else stays as it is.
+ */
+export function sawWords(text: string): string {
+  const found = /^(step \d+: )?([a-z]+\.[\w.]+) is (.*); expected: is (.*)$/s.exec(text);
+  const [, step = '', look = '', value = '', bound = ''] = found ?? [];
+  if (!found) return text;
+  const answers = QUESTIONS[look];
+  const answer = (word: string) => (word === 'yes' ? answers?.[0] : word === 'no' ? answers?.[1] : undefined);
+  const [is, expected] = [answer(value), answer(bound)];
+  if (is && expected) return capital(`${step}${is}; expected: ${expected}`);
+  const noun = nounOf(look);
+  return noun ? capital(`${step}${noun} is ${value}; expected: ${bound}`) : text;
+}
+
+/** What was answered at a step, for the notice that it was. */
+export function answerWords(kind: string, answer: Schemas['RunbookAnswer'], chosen?: string): string {
+  const manually = kind === 'act';
+  switch (answer) {
+    case 'choose':
+      return chosen ?? 'answered';
+    case 'go':
+      return manually ? 'it runs' : 'checked';
+    case 'yes':
+      return manually ? 'done manually' : 'pass';
+    case 'no':
+      return manually ? 'not possible' : 'fail';
+    case 'skip':
+      return 'skipped';
+  }
 }

@@ -9,8 +9,9 @@ import { useAsk } from '../ui/ask';
 import { NodeLink } from '../ui/links';
 import { Page } from '../ui/page';
 import { Ago, count, Empty, Loaded, NotShown, Panel, type Tone, Word } from '../ui/parts';
+import { Prose } from '../ui/prose';
 import { Table } from '../ui/table';
-import { follows, leadsTo, lookWords } from './runbook-words';
+import { answerWords, follows, leadsTo, lookWords, sawWords } from './runbook-words';
 
 type Step = Schemas['RunbookStep'];
 type Run = Schemas['RunbookRun'];
@@ -53,6 +54,10 @@ const about = (vars: Record<string, string>) =>
   Object.entries(vars)
     .map(([k, v]) => `${k} ${v}`)
     .join(', ');
+
+/** Which run, about what if about anything, and whose. */
+const runWords = (r: Pick<Run, 'id' | 'vars' | 'auto' | 'by'>) =>
+  [`run ${r.id}`, about(r.vars), r.auto ? `automatic, for ${r.by}` : r.by].filter(Boolean).join(', ');
 
 /** All runbooks, and runs of them. */
 export function RunbooksPage() {
@@ -166,7 +171,7 @@ function StepText({ step }: { step: Step }) {
         </span>
         <Tag word={step.kind} />
       </h3>
-      {step.text && <p>{step.text}</p>}
+      <Prose text={step.text} />
       <p title={step.says}>{lookWords(step.kind, step.says) ?? <code>{step.says}</code>}</p>
       {step.choices.length > 0 ? (
         <ul>
@@ -219,7 +224,7 @@ export function RunbookPage() {
             <div className="columns wide-left">
               <Panel title="Steps" note={count(b.steps.length, 'step')}>
                 <div className="item">
-                  <p>{b.intro}</p>
+                  <Prose text={b.intro} />
                 </div>
                 {b.steps.map((s) => (
                   <StepItem key={s.no} step={s} current={s.no === step} node={node} />
@@ -338,7 +343,7 @@ function Start({ book }: { book: Schemas['Runbook'] }) {
                     <code>{s.would}</code>
                   </>
                 )}{' '}
-                <span className="dim">{s.saw}</span>
+                <span className="dim">{sawWords(s.saw)}</span>
               </li>
             ))}
           </ol>
@@ -361,12 +366,11 @@ export function RunbookRunPage() {
               <h1>{r.title || r.runbook}</h1>
               <Tag word={r.state} />
               <span className="dim">
-                run {r.id}, {about(r.vars)}, {r.auto ? `automatic, for ${r.by}` : r.by},{' '}
-                <Ago at={r.started_at} />
+                {runWords(r)}, <Ago at={r.started_at} />
               </span>
               {r.vars.node && <NodeLink name={r.vars.node} />}
             </div>
-            {r.why && <p>{r.why}</p>}
+            {r.why && <p>{sawWords(r.why)}</p>}
             {r.now && <Now run={r} step={r.now} />}
             <Panel title="Completed" note={count(r.done.length, 'step')}>
               {r.done.length === 0 && <Empty title="No step is completed" />}
@@ -387,7 +391,7 @@ export function RunbookRunPage() {
                       <code>{d.did}</code>
                     </p>
                   )}
-                  {d.saw && <p className="dim">{d.saw}</p>}
+                  {d.saw && <p className="dim">{sawWords(d.saw)}</p>}
                   {d.note && <p>{d.note}</p>}
                 </div>
               ))}
@@ -420,14 +424,14 @@ function Now({ run, step }: { run: Run; step: Step }) {
           params,
           body: { step: step.no, answer, choose, note: '' },
         }),
-      `Step ${step.no}: ${choose ?? answer}`,
+      `Step ${step.no}: ${answerWords(step.kind, answer, choose)}`,
     );
   const go = { check: 'Check now', act: 'Run now', wait: 'Check now', ask: '' }[step.kind] ?? 'Continue';
   return (
     <Panel title="Current step">
       <div className="item">
         <StepText step={step} />
-        {run.sees && <p>{run.sees}</p>}
+        {run.sees && <p>{sawWords(run.sees)}</p>}
         {run.waits && (
           <p>
             <Word tone="warn">pending approval</Word> {run.waits}

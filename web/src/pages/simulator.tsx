@@ -1,6 +1,6 @@
 import { useRef, useState, useSyncExternalStore } from 'react';
 import { useRights } from '../rights';
-import { difference, FIGURES, type Outcome, PARTS, read, seconds } from '../sim/outcome';
+import { difference, FIGURES, type Outcome, PARTS, read, seconds, seedWords } from '../sim/outcome';
 import { RunScenario } from '../sim/run-scenario';
 import { Empty, Panel } from '../ui/parts';
 import { num, Table } from '../ui/table';
@@ -121,12 +121,12 @@ export function SimulatorPage() {
               faster than time. Run a scenario of your own, then load or drop what it printed:
             </p>
             <pre className="log">
-              muster sim run scenarios/neocloud-week.toml -o json &gt; week.json{'\n'}
-              muster sim run scenarios/neocloud-week.toml --seed 2 -o json &gt; other.json
+              muster sim run neocloud-week -o json &gt; week.json{'\n'}
+              muster sim run neocloud-week --seed 2 -o json &gt; other.json
             </pre>
             <p>
               Two reports are compared side by side. What this site would do with other nodes or another
-              policy: <code>muster whatif --from live --change nodes=+64</code>.
+              policy: <code>muster whatif --from server --change nodes=+64</code>.
             </p>
           </Empty>
         </section>
@@ -149,7 +149,7 @@ function Shown({ reports }: { reports: Loaded[] }) {
             title={r.outcome.scenario}
             note={[
               r.file,
-              r.outcome.seed === null ? '' : `seed ${r.outcome.seed}`,
+              seedWords(r.file, r.outcome),
               r.outcome.gpus === null ? '' : `${r.outcome.gpus.toLocaleString('en')} GPUs`,
             ]
               .filter(Boolean)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { difference, FIGURES, NotAReport, read, seconds } from './outcome';
+import { difference, FIGURES, NotAReport, read, seconds, seedWords } from './outcome';
 
 const run = (more: object = {}) =>
   JSON.stringify({
@@ -45,4 +45,15 @@ test('two runs are compared by which way is better', () => {
 
 test('seconds are said as people say them', () => {
   expect([12, 600, 7200, 864_000].map(seconds)).toEqual(['12 s', '10.0 min', '2.0 h', '10.0 d']);
+});
+
+test('the seed is shown once', () => {
+  expect(seedWords('week, 7d, seed 1', { seed: 1 })).toBe('');
+  expect(seedWords('week.json', { seed: 1 })).toBe('seed 1');
+  expect(seedWords('week, 7d, seed 1', { seed: null })).toBe('');
+});
+
+test('memory that was not measured is not none', () => {
+  const of = (more: object) => FIGURES.find((f) => f.name === 'memory it took')?.of(read(run(more)));
+  expect([of({}), of({ peak_rss_bytes: 0 }), of({ peak_rss_bytes: 3 << 20 })]).toEqual([null, null, 3]);
 });

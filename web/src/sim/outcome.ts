@@ -29,7 +29,8 @@ export interface Outcome {
   failures: Record<string, number>;
   decisions: number;
   wall_s: number;
-  peak_rss_bytes: number;
+  /** Null where the server simulated: it does not measure the part of its memory. */
+  peak_rss_bytes: number | null;
   log_digest: string;
   waterfall: Record<string, number> | null;
   by_size: SizeClass[];
@@ -107,7 +108,7 @@ export function read(text: string): Outcome {
     failures: counts(o.failures),
     decisions: number(o.decisions) ?? 0,
     wall_s: number(o.wall_s) ?? 0,
-    peak_rss_bytes: number(o.peak_rss_bytes) ?? 0,
+    peak_rss_bytes: number(o.peak_rss_bytes) || null,
     log_digest: digest,
     waterfall: water && Object.keys(water).length > 0 ? water : null,
     by_size: (Array.isArray(o.by_size) ? o.by_size : []).flatMap((s): SizeClass[] => {
@@ -187,11 +188,15 @@ export const FIGURES: Figure[] = [
   { name: 'real time it took', of: (o) => o.wall_s, say: seconds, better: 'neither' },
   {
     name: 'memory it took',
-    of: (o) => o.peak_rss_bytes / (1 << 20),
+    of: (o) => (o.peak_rss_bytes === null ? null : o.peak_rss_bytes / (1 << 20)),
     say: (v) => `${whole(v)} MiB`,
     better: 'neither',
   },
 ];
+
+/** The seed of a report, unless its name says it. */
+export const seedWords = (name: string, o: Pick<Outcome, 'seed'>): string =>
+  o.seed === null || name.endsWith(`, seed ${o.seed}`) ? '' : `seed ${o.seed}`;
 
 /** How the second stands beside the first: in words, and whether that is better. */
 export function difference(f: Figure, a: Outcome, b: Outcome): { text: string; good: boolean | null } | null {

@@ -159,7 +159,8 @@ test('a limit says what is used, allowed and borrowed', () => {
   expect(words({ used_milli: 20_000, borrowed_milli: 4_000, left_milli: 0 })).toBe(
     '20 GPUs used, 16 owned; 4 of them borrowed: its owner may reclaim them; none more now',
   );
-  expect(words({ left_milli: 0 })).toContain('none more now: others have borrowed the rest');
+  expect(words({ left_milli: 0 })).toContain('none more now without reclaiming what others borrow');
+  expect(words({ left_milli: 1_000 })).toContain('; 1 more now without reclaiming what others borrow');
   // A quota above it owns what those below it own, and its rest is not for this project alone.
   const above = row('site', [], limit({ nominal_milli: 0, owned_milli: 64_000, left_milli: 9_000 }));
   expect(quotaLines([above, row('lab', ['nlp'])], 'nlp')[0]).toMatchObject({

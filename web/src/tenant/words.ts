@@ -182,10 +182,10 @@ function borrowWords(l: Schemas['LimitRow']): string {
   return 'may borrow what others leave free';
 }
 
-/** How many more the quota allows now, borrowed ones included: the server counts them. */
+/** How many more the quota allows now, borrowed ones included: the server counts them. Others may borrow what is owned. */
 function leftWords(l: Schemas['LimitRow']): string {
-  if (l.left_milli > 0) return `${gpus(l.left_milli)} more now`;
-  return l.used_milli < l.owned_milli ? 'none more now: others have borrowed the rest' : 'none more now';
+  const left = l.left_milli > 0 ? `${gpus(l.left_milli)} more now` : 'none more now';
+  return l.used_milli + l.left_milli < l.owned_milli ? `${left} without reclaiming what others borrow` : left;
 }
 
 /** The limits that hold for a project: those of its own quota first, then those above it. */

@@ -6,7 +6,8 @@ use muster_model::units::Time;
 use muster_server::agents::Window;
 use std::collections::BTreeSet;
 
-/// What a caller who is bound to a project may see of the nodes of an attempt.
+/// What is an attempt's of what its nodes reported, and what of it a caller who is bound to a
+/// project may see.
 #[derive(Debug)]
 pub(super) struct AllocationWindow {
     from: Time,
@@ -42,9 +43,10 @@ impl AllocationWindow {
         (whole || !self.left.contains(node)).then_some((self.from, until))
     }
 
-    /// Leaves the rows of a node that were heard while the attempt held its GPUs.
-    pub(super) fn cut(&self, node: &NodeName, window: &mut Window) {
-        let gone = self.left.contains(node);
+    /// Leaves the rows of a node that were heard while the attempt held its GPUs. `whole` as in
+    /// [`AllocationWindow::time_of`].
+    pub(super) fn cut(&self, node: &NodeName, window: &mut Window, whole: bool) {
+        let gone = !whole && self.left.contains(node);
         window.rows.retain(|r| !gone && self.from <= r.heard && r.heard <= self.until);
     }
 }
@@ -59,8 +61,12 @@ mod tests {
     use muster_server::agents::Row;
     use serde_json::json;
 
-    /// Rows at these times that are left to see, of node `n1`.
+    /// Rows at these times that are left to see of node `n1`, for a project.
     fn seen(job: &Job, no: u32, now: Time, at: &[Time]) -> Vec<Time> {
+        seen_by(job, no, now, at, false)
+    }
+
+    fn seen_by(job: &Job, no: u32, now: Time, at: &[Time], whole: bool) -> Vec<Time> {
         let row = |heard: &Time| Row {
             at: Time(0),
             heard: *heard,
@@ -68,7 +74,7 @@ mod tests {
             host: Vec::new().into(),
         };
         let mut window = Window { rows: at.iter().map(row).collect(), ..Window::default() };
-        AllocationWindow::by(job, Some(no), now).cut(&"n1".parse().unwrap(), &mut window);
+        AllocationWindow::by(job, Some(no), now).cut(&"n1".parse().unwrap(), &mut window, whole);
         window.rows.iter().map(|r| r.heard).collect()
     }
 
@@ -89,10 +95,13 @@ mod tests {
             (placed - Span::secs(1), placed + Span::secs(10), placed + Span::secs(20));
         let all = [before, placed, later, now + Span::secs(1)];
         assert_eq!(seen(&job, 1, now, &all), [placed, later], "not who was there before");
+        let whole = seen_by(&job, 1, now, &all, true);
+        assert_eq!(whole, [placed, later], "that is not the job's, whoever looks");
         // Its rank is over, and its end is not settled yet.
         let a = job.attempt.as_mut().unwrap();
         a.slots.iter_mut().for_each(|s| *s = SlotState::Ended { end: SlotEnd::Ok });
         assert!(seen(&job, 1, now, &all).is_empty(), "others may have it since nobody knows when");
+        assert_eq!(seen_by(&job, 1, now, &all, true), [placed, later]);
         job.attempt.as_mut().unwrap().freed_at = Some(placed + Span::secs(5));
         assert_eq!(seen(&job, 1, now, &all), [placed], "not who came after");
         // Its end is settled.

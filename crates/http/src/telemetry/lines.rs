@@ -46,15 +46,18 @@ pub(super) struct Lines {
 pub(super) type Windows = BTreeMap<NodeName, Window>;
 
 /// The rows of all nodes of a placement, of the time that a caller may see of them.
-pub(super) fn windows(agents: &Agents, p: &Placement, held: Option<&AllocationWindow>) -> Windows {
+pub(super) fn windows(
+    agents: &Agents,
+    p: &Placement,
+    held: &AllocationWindow,
+    whole: bool,
+) -> Windows {
     let mut out = Windows::new();
     for slot in &p.slots {
         if !out.contains_key(&slot.node)
             && let Some(mut w) = agents.telemetry(&slot.node)
         {
-            if let Some(held) = held {
-                held.cut(&slot.node, &mut w);
-            }
+            held.cut(&slot.node, &mut w, whole);
             out.insert(slot.node.clone(), w);
         }
     }

@@ -85,8 +85,9 @@ pub(crate) async fn get(
         (s.seq, marks)
     });
     // Before and after it others had the GPUs.
-    let held = caller.actor.project.is_some().then(|| AllocationWindow::by(&job, no, now));
-    let rows = |p| lines::windows(app.agents(), p, held.as_ref());
+    let held = AllocationWindow::by(&job, no, now);
+    let whole = caller.actor.project.is_none();
+    let rows = |p| lines::windows(app.agents(), p, &held, whole);
     let windows = placement.as_deref().map(rows).unwrap_or_default();
     let lines = move || lines::of(placement.as_deref(), &windows, &track, &asked, bins);
     let l = app.aside(&caller.token, lines).await?;

@@ -24,7 +24,8 @@ const FIRST_FAULT: Duration = Duration::from_secs(20);
 const FAULTS_APART: Duration = Duration::from_secs(6 * 60);
 /// Nothing more breaks while so many remediations go on.
 const REMEDIATIONS_MAX: usize = 6;
-/// Whoever looks has so long to say yes themselves.
+/// Whoever looks has so long to say yes themselves. It counts from the start: what was pending for
+/// hours of the week is not approved before anybody has seen it.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// Tokens are for this start only.
 const TTL: Span = Span::hours(30 * 24);
@@ -40,7 +41,8 @@ pub(crate) fn people() -> String {
     let minutes = PATIENCE.as_secs() / 60;
     format!(
         "simulated people continue to work here: user:{ON_CALL} approves what has been pending for \
-         {minutes} minutes,\nuser:{DRIVER} breaks something now and then, tenants submit jobs"
+         {minutes} minutes since this start,\nuser:{DRIVER} breaks something now and then, \
+         tenants submit jobs"
     )
 }
 

@@ -212,13 +212,21 @@ fn summary(f: &mut Facts, r: &FleetReport, on: bool) {
     if let Some(c) = &r.forecast {
         f.section("Forecast", on);
         f.text(&c.summary);
+        if let (Some(demand), Some(service)) = (c.newest_demand_gpus, c.newest_in_service_gpus) {
+            let now = format!("demand {demand:.0} GPUs, in service {service:.0}");
+            f.text(&format!("{now} (means of the newest day, from midnight UTC on)"));
+        }
         if let (Some(demand), Some(growth), Some(spread)) =
             (c.demand_gpus, c.growth_gpus_per_day, c.spread_gpus)
         {
             let trend = if growth < 0.0 { "falling" } else { "rising" };
             let trend = format!("{trend} by {:.1} a day", growth.abs());
-            f.text("demand by the line through these days, at the end of the last whole day:");
-            f.text(&format!("{demand:.1} GPUs, {trend}, standard deviation {spread:.1}"));
+            // Where a line that falls ends is not what is wanted.
+            let end =
+                if growth < 0.0 { String::new() } else { format!("{demand:.1} GPUs at its end, ") };
+            let days = c.days;
+            f.text(&format!("the line through the last {days} whole days: {end}{trend}, standard"));
+            f.text(&format!("deviation {spread:.1}"));
         }
     }
 }
@@ -273,12 +281,22 @@ mod tests {
             meets_at: None,
             meets_earliest: None,
             meets_latest: None,
+            newest_demand_gpus: Some(7.0),
+            newest_in_service_gpus: Some(8.0),
         };
         r.forecast = Some(forecast.clone());
-        assert!(text(&r, false).contains("falling by 0.5 a day"), "{}", text(&r, false));
+        let shown = text(&r, false);
+        assert!(shown.contains("demand 7 GPUs, in service 8 (means of the newest day"), "{shown}");
+        // As on the Executive page: where a line that falls ends is not what is wanted.
+        assert!(shown.contains("whole days: falling by 0.5 a day"), "{shown}");
+        assert!(!shown.contains("6.0 GPUs"), "{shown}");
         forecast.growth_gpus_per_day = Some(0.5);
         r.forecast = Some(forecast);
-        assert!(text(&r, false).contains("rising by 0.5 a day"), "{}", text(&r, false));
+        assert!(
+            text(&r, false).contains("6.0 GPUs at its end, rising by 0.5 a day"),
+            "{}",
+            text(&r, false)
+        );
         r.telemetry_since = None;
         let none = "BUSY and POWER: no data, no GPU has reported yet\n";
         assert!(text(&r, false).contains(none), "{}", text(&r, false));

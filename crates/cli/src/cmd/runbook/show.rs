@@ -22,9 +22,29 @@ pub(super) fn books(items: &[Runbook]) -> Table {
     t
 }
 
+/// A text with links of Markdown as their words: `[name](name.md)` leads nowhere in a terminal.
+fn without_links(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, (words, after))) = first_link(rest) {
+        out.push_str(before);
+        out.push_str(words);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// What is before the first link, its words, and what is after it.
+fn first_link(text: &str) -> Option<(&str, (&str, &str))> {
+    let middle = text.find("](")?;
+    let begin = text[..middle].rfind('[')?;
+    let end = middle + text[middle..].find(')')?;
+    Some((&text[..begin], (&text[begin + 1..middle], &text[end + 1..])))
+}
+
 pub(super) fn step(f: &mut Facts, s: &RunbookStep, on: bool) {
     f.section(&format!("{}. {}: {}", s.no, s.kind, s.title), on);
-    for line in s.text.lines().filter(|l| !l.trim().is_empty()) {
+    for line in without_links(&s.text).lines().filter(|l| !l.trim().is_empty()) {
         f.text(line);
     }
     f.text(&format!("{}: {}", s.kind, s.says));
@@ -47,7 +67,7 @@ pub(super) fn book(b: &Runbook, on: bool) -> String {
     f.line("About", [b.needs.clone(), may].concat().join(", "));
     f.line("Version", b.version.map(|v| format!("the site's own, record {v}")).unwrap_or_default());
     f.0.push('\n');
-    for line in b.intro.lines() {
+    for line in without_links(&b.intro).lines() {
         f.text(line);
     }
     for s in &b.steps {
@@ -124,4 +144,19 @@ pub(super) fn run(r: &RunbookRun, now: Time, on: bool) -> String {
         f.text(&format!("answer: muster runbook answer {} --step {} {answer}", r.id, s.no));
     }
     f.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_written_as_their_words() {
+        let text =
+            "It closes ([breaker-open](breaker-open.md)), see\n[the page](https://a.example/b).";
+        assert_eq!(without_links(text), "It closes (breaker-open), see\nthe page.");
+        for plain in ["", "a [b] (c)", "x](y", "[x](y"] {
+            assert_eq!(without_links(plain), plain);
+        }
+    }
 }
