@@ -376,11 +376,11 @@ impl ActiveJob {
         // lost.
         let whole = verdict == Some(Verdict::Success) && a.held.freed_at().is_some();
         let stop = a.stop_at.filter(|_| !whole).map_or(freed, |t| t.min(freed));
-        let mut worked = false;
+        let mut counted = false;
         if let Some(started) = a.started_at {
             let work = heard.and_then(|h| h.working_at).unwrap_or(started);
             self.begin_work(c, work.max(started).min(stop));
-            worked = true;
+            counted = true;
             let runs = verdict.is_none() && a.stop_at.is_none();
             let kept = runs || all_work_counts(verdict, self.serves);
             let part = if kept { Part::Productive } else { Part::Lost };
@@ -402,12 +402,12 @@ impl ActiveJob {
         let Some(verdict) = verdict else { return };
         self.last = Some((a.no, verdict, at));
         self.last_placed = Some(a.placed_at);
-        if worked || self.hit.is_none() {
+        if counted || self.hit.is_none() {
             self.paused = 0;
         }
         // One that never came up is part of the way back from what was before it.
         self.hit = match failed(Some(verdict)) {
-            true => self.hit.filter(|_| !worked).or(a.sign_at).or(Some(stop)),
+            true => self.hit.filter(|_| !counted).or(a.sign_at).or(Some(stop)),
             false => None,
         };
         c.at(at, |b| {

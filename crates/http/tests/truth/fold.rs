@@ -6,6 +6,7 @@ use muster_model::alert::{Alert, AlertState, Escalated};
 use muster_model::event::{Event, Record};
 use muster_model::finding::Finding;
 use muster_model::ids::{AttemptKey, JobId};
+use muster_model::job::StopReason;
 use muster_model::names::NodeName;
 use muster_model::node::{NodeRole, Stage};
 use muster_model::placement::{GpuSet, Placement};
@@ -46,6 +47,8 @@ pub(super) struct Job {
     /// When the end of its newest attempt was settled, and when the last rank of that ended.
     last_attempt: Option<(Time, Time)>,
     pub(super) reason: Option<String>,
+    /// What its newest attempt was stopped for.
+    pub(super) stop: Option<StopReason>,
     pub(super) exit_code: Option<i32>,
     /// What it asks for on each node.
     groups: Arc<[Group]>,
@@ -271,6 +274,7 @@ impl Fold {
                         ended_at: None,
                         last_attempt: None,
                         reason: None,
+                        stop: None,
                         exit_code: None,
                         groups: Arc::clone(groups),
                     };
@@ -283,6 +287,7 @@ impl Fold {
             Event::JobPlaced { key, placement } => {
                 let job = self.job(key.job);
                 (job.state, job.attempts, job.reason) = ("starting", key.attempt, None);
+                job.stop = None;
                 job.attempt = Some(Attempt {
                     no: key.attempt,
                     placement: Arc::clone(placement),
@@ -303,10 +308,17 @@ impl Fold {
                 self.slots(*key, node, Slot::Ended);
             }
             Event::SlotLost { key, node } => self.slots(*key, node, Slot::Lost),
-            Event::AttemptStarted { key, .. } => self.job(key.job).state = "running",
+            Event::AttemptStarted { key, .. } => {
+                let job = self.job(key.job);
+                // Its start may be known later than the order to stop it.
+                if job.state != "stopping" {
+                    job.state = "running";
+                }
+            }
             Event::StopOrdered { key, reason, .. } => {
                 let job = self.job(key.job);
                 (job.state, job.reason) = ("stopping", Some(reason.to_string()));
+                job.stop = Some(reason.clone());
             }
             Event::AttemptEnded { key, .. } => {
                 let job = self.job(key.job);

@@ -15,7 +15,8 @@ fn listed(v: &Value) -> Vec<Value> {
 /// Contradictions that only a tenant would see say so.
 pub(super) fn view(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     let Some((project, theirs)) = &said.tenant else { return };
-    let own = log.of_project(project);
+    let mut own = log.of_project(project);
+    hide_others(&mut own, theirs);
     let mut found = Contradictions::default();
     jobs::list_and_log(&own, theirs, &mut found);
     jobs::list_and_description(theirs, &mut found);
@@ -33,6 +34,31 @@ pub(super) fn view(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions)
     map::of_tenant(&own, said, theirs, &mut found);
     failure_modes(theirs, &mut found);
     wrong.0.extend(found.0.into_iter().map(|c| format!("to a tenant of {project}: {c}")));
+}
+
+/// A job that made room for one of another project, or for a reservation, is shown without its name.
+fn hide_others(own: &mut Fold, theirs: &MomentAnswers) {
+    let numbers: BTreeSet<_> = own.jobs.keys().copied().collect();
+    for job in own.jobs.values_mut() {
+        let Some(stop) = job.stop.as_ref().filter(|s| job.reason == Some(s.to_string())) else {
+            continue;
+        };
+        let is_own = stop.preempted_for().is_some_and(|other| numbers.contains(&other));
+        if is_own || (stop.preempted_for(), stop.reservation()) == (None, None) {
+            continue;
+        }
+        let unnamed = stop.unnamed().to_string();
+        let words = unnamed
+            .replace("another job", "a job of another project")
+            .replace("a reservation begins", "a reservation of another project begins");
+        let shown = theirs.jobs.iter().find(|j| j["id"] == job.name.as_str());
+        let said = shown.and_then(|j| j["reason"].as_str());
+        // Whether a reservation may be named, and whose a forgotten job was, the log does not say.
+        let may_be_named = stop.reservation().is_some() && said == job.reason.as_deref();
+        if !may_be_named {
+            job.reason = Some(if said == Some(&unnamed) { unnamed } else { words });
+        }
+    }
 }
 
 /// What became of the project's jobs, and of nobody else's.
