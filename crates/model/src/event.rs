@@ -148,8 +148,7 @@ pub enum Event {
         /// Who asked for it, where the job had ended: nothing else takes a job out of its end.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// Lost nodes of its last attempt, where all other ranks of that ended with 0. If all of them
-        /// report the same of theirs before another attempt is placed, the job has succeeded.
+        /// Lost nodes of its last attempt, where all other ranks ended with 0: see [`crate::job::Job`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unreported: Vec<NodeName>,
     },
