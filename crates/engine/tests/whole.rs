@@ -277,6 +277,21 @@ fn work_that_turns_out_to_be_whole_changes_no_day_that_is_final() {
 }
 
 #[test]
+fn what_a_job_lost_is_remembered_for_as_long_as_it_may_turn_out_to_be_whole() {
+    let (mut w, id, ..) = queued(1);
+    let remembered = |w: &TestSite| {
+        let mut fleet = Fleet::default();
+        for r in &w.log {
+            fleet.apply(r, &no_observation);
+        }
+        serde_json::to_string(&fleet).unwrap().contains("pieces")
+    };
+    assert!(remembered(&w));
+    w.person(Command::Cancel { job: id });
+    assert!(!remembered(&w));
+}
+
+#[test]
 fn a_gang_that_waits_succeeded_when_all_of_its_lost_nodes_say_that_theirs_ended_well() {
     for (last, succeeds) in [(WELL, true), (STOPPED, false), (crash(1, 1), false)] {
         let (mut w, id, key, all) = queued(2);

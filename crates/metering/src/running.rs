@@ -433,6 +433,8 @@ impl ActiveJob {
     pub(crate) fn over(&mut self, c: &mut Calendar, at: Time) {
         self.leave(c, Part::Lost);
         self.waits(c, at, self.wanted);
+        // Nothing that is heard from now on changes what became of it.
+        self.lost = None;
     }
 
     /// It was over, and somebody has it run again: the time between is nobody's, and it comes back
