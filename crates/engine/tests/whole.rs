@@ -251,6 +251,47 @@ fn what_was_counted_as_lost_of_work_that_turns_out_to_be_whole_is_productive() {
 }
 
 #[test]
+fn work_that_turns_out_to_be_whole_changes_no_day_that_is_final() {
+    let mut w = TestSite::new(1, 8);
+    let id = w.run(gang(1, 8));
+    let (key, n) = (w.key(id), w.nodes_of(id)[0].clone());
+    w.pass(Span::hours(24));
+    w.lose(&n);
+    w.pass(Span::hours(24));
+    let days = |w: &TestSite| {
+        let mut fleet = Fleet::default();
+        for r in &w.log {
+            fleet.apply(r, &no_observation);
+        }
+        fleet.report(w.now, (Time(0), w.now), Step::Day, None, &no_observation).rows
+    };
+    let before = days(&w);
+    back(&mut w, &n, key, WELL, None);
+    assert_eq!(w.job(id).state, JobState::Succeeded);
+    let after = days(&w);
+    assert_eq!(before[0], after[0], "a day is final 24 hours after its end");
+    let of = |part: Part| (before[1].work.held.get(part), after[1].work.held.get(part));
+    let (lost, kept) = (of(Part::Lost), of(Part::Productive));
+    assert!(lost.0 > 0);
+    assert_eq!((lost.1, kept), (0, (0, lost.0)), "the other day is not");
+}
+
+#[test]
+fn what_a_job_lost_is_remembered_for_as_long_as_it_may_turn_out_to_be_whole() {
+    let (mut w, id, ..) = queued(1);
+    let remembered = |w: &TestSite| {
+        let mut fleet = Fleet::default();
+        for r in &w.log {
+            fleet.apply(r, &no_observation);
+        }
+        serde_json::to_string(&fleet).unwrap().contains("pieces")
+    };
+    assert!(remembered(&w));
+    w.person(Command::Cancel { job: id });
+    assert!(!remembered(&w));
+}
+
+#[test]
 fn a_gang_that_waits_succeeded_when_all_of_its_lost_nodes_say_that_theirs_ended_well() {
     for (last, succeeds) in [(WELL, true), (STOPPED, false), (crash(1, 1), false)] {
         let (mut w, id, key, all) = queued(2);

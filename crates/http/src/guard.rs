@@ -123,14 +123,17 @@ const ASK: [&str; 4] = [
     "/v1/remediations/dry-run",
     "/v1/runbooks/{name}/dry-run",
 ];
-/// Requests that only ask with `dry_run=true`.
+/// Requests that only ask with `dry_run=true`. What deletes has no dry run.
 const ASK_DRY: [&str; 5] =
     ["/v1/jobs", "/v1/policy", "/v1/quotas", "/v1/routing", "/v1/reservations/{name}"];
 
 /// Whether a request may change anything. One that cannot is answered while nothing can be written, as
 /// reads are, and its end says nothing of writes.
 pub(crate) fn may_write(method: &Method, route: &str, query: Option<&str>) -> bool {
-    let dry = || query.is_some_and(|q| q.split('&').any(|p| p == "dry_run=true"));
+    let dry = || {
+        *method != Method::DELETE
+            && query.is_some_and(|q| q.split('&').any(|p| p == "dry_run=true"))
+    };
     !(method.is_safe() || ASK.contains(&route) || ASK_DRY.contains(&route) && dry())
 }
 
@@ -201,6 +204,8 @@ mod tests {
             "/v1/reservations/{name}",
             Some("create=true&dry_run=true")
         ));
+        let dry = Some("dry_run=true");
+        assert!(may_write(&Method::DELETE, "/v1/reservations/{name}", dry), "it deletes");
         // Who does not know dry runs is not made to have one.
         assert!(post("/v1/nodes/{name}/drain", Some("dry_run=true")));
         assert!(post("/v1/runbooks/{name}/run", None) && post("none", None));

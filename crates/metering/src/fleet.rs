@@ -295,11 +295,12 @@ impl Fleet {
             going.evaluate(no, now, sign);
             return;
         }
-        let open = |at: Time| at >= final_before(reported);
+        let open_from = final_before(reported);
+        let open = |at: Time| at >= open_from;
         if open(at) {
             shift(c, at, &going.project, was, now, |w| &mut w.interrupted);
             if now == Verdict::Success {
-                going.was_whole(c);
+                going.was_whole(c, open_from);
             }
         }
         if let Some((at, failed)) = over

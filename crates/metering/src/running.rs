@@ -433,6 +433,8 @@ impl ActiveJob {
     pub(crate) fn over(&mut self, c: &mut Calendar, at: Time) {
         self.leave(c, Part::Lost);
         self.waits(c, at, self.wanted);
+        // Nothing that is heard from now on changes what became of it.
+        self.lost = None;
     }
 
     /// It was over, and somebody has it run again: the time between is nobody's, and it comes back
@@ -493,16 +495,17 @@ impl ActiveJob {
         g.waits(c, now, g.wanted);
     }
 
-    /// The work of its last attempt turned out to be whole: what was counted as lost was none.
-    pub(crate) fn was_whole(&mut self, c: &mut Calendar) {
+    /// The work of its last attempt turned out to be whole: what was counted as lost was none. Days before
+    /// `open` are final, and keep what was said about them.
+    pub(crate) fn was_whole(&mut self, c: &mut Calendar, open: Time) {
         let Some(LostWork { pieces, before: (at, settled) }) = self.lost.take() else { return };
         for (from, until, milli) in pieces {
-            c.spread(from, until, |b, ms| {
+            c.spread(from.max(open), until, |b, ms| {
                 let amount = u128::from(ms) * u128::from(milli);
                 b.work(&self.project).held.shift(Part::Lost, Part::Productive, amount);
             });
         }
-        if settled > 0 {
+        if settled > 0 && at >= open {
             c.at(at, |b| {
                 let w = b.work(&self.project);
                 w.lost_before = w.lost_before.saturating_sub(settled);

@@ -26,6 +26,16 @@ impl State {
         self
     }
 
+    /// The same state, without what it knows of connections: for a copy that follows records alone. It
+    /// would never see that an agent is connected again.
+    #[must_use]
+    pub fn without_connections(mut self) -> State {
+        for node in std::mem::take(&mut self.disconnected) {
+            self.follow_avoidance(&node);
+        }
+        self
+    }
+
     /// Did the connection of a node's agent end, and no other begin?
     #[must_use]
     pub fn is_disconnected(&self, node: &NodeName) -> bool {

@@ -58,7 +58,8 @@ impl StateCopy {
 
 impl Brain {
     /// Looks at a copy of the durable state. The closure may take its time: it holds up nobody but
-    /// others who do the same. What was durable before is in the copy.
+    /// others who do the same. What was durable before is in the copy. It knows nothing of connections,
+    /// which are not in the log.
     pub fn read_copy<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         let (copy, durable) = (&self.shared.copy, self.durable());
         copy.used_ms.store(clock::boot_ms(), Ordering::Release);
@@ -99,7 +100,7 @@ impl Brain {
                 }
             }
         }
-        self.read(State::clone)
+        self.read(State::clone).without_connections()
     }
 }
 

@@ -305,9 +305,12 @@ async fn new_work_avoids_a_node_whose_agent_went_away_until_it_is_back() {
     let why = AllocationBlocker::IfOthersFit(NOT_CONNECTED.into());
     s.until(|st| blocker(st).as_ref() == Some(&why)).await;
     assert!(s.brain.read(|st| st.nodes[&node("n1")].reachable), "it is not lost");
+    // A copy that is made now is looked at for as long as somebody asks for it.
+    s.brain.read_copy(|_| ());
     let (_line, m) = agent.greet().await;
     assert!(matches!(m, FromServer::Welcome { .. }), "{m:?}");
     s.until(|st| blocker(st).is_none()).await;
+    assert_eq!(s.brain.read_copy(blocker), None);
 }
 
 #[tokio::test]
