@@ -155,7 +155,7 @@ async fn a_finding_is_closed_with_a_reason_and_once_under_one_key() {
     let words: Vec<&str> =
         times["items"].as_array().unwrap().iter().map(|e| e["text"].as_str().unwrap()).collect();
     let place = |start: &str| words.iter().position(|w| w.starts_with(start));
-    let (over, found) = (place("config-drift is over"), place("config-drift (A node"));
+    let (over, found) = (place("config-drift was closed"), place("config-drift (A node"));
     assert!(over.is_some() && over < found, "newest first: {words:?}");
     assert!(words.iter().any(|w| w.contains("ready")), "stages too: {words:?}");
 }
