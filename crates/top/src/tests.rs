@@ -561,6 +561,7 @@ fn a_share_of_a_gpu_is_shown_as_what_it_is() {
     assert!(shown.contains("  1 node, 0.25 GPUs  project"), "{shown}");
     press(&mut m, "2");
     m.update(Msg::Jobs(Jobs { running: vec![detail.job], ..Jobs::default() }));
+    m.update(Msg::Done(ReadRequest::Jobs, Span(20)));
     let shown = text(&mut m, 120, 40);
     assert!(shown.contains("1 run on 0.25 GPUs"), "{shown}");
 }
