@@ -1,7 +1,7 @@
 //! What one caller can make the server do, and what one caller may know of another's nodes.
 
 use super::arrays::when;
-use super::{PATIENCE, Site, held, patient, request, site, site_with};
+use super::{PATIENCE, Site, all_turns, held, patient, request, site, site_with};
 use crate::{App, HttpConfig, Rate, paging, router};
 use futures::StreamExt as _;
 use muster_model::command::{Command, Observed};
@@ -286,6 +286,28 @@ async fn whoever_got_503_learns_by_its_key_what_became_of_the_write() {
     assert_eq!((first.status.as_u16(), again.status.as_u16()), (201, 201), "{:?}", first.body);
     assert_eq!(first.json()["id"], again.json()["id"]);
     assert_eq!(items(&s.get(&s.user, "/v1/jobs").await.json()).len(), 10, "it is there once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_asks_and_takes_too_long_is_not_called_a_write() {
+    let mut s = site().await;
+    let config = HttpConfig { request_timeout: Duration::ZERO, ..patient() };
+    s.app = App::new(s.brain.clone(), s.app.agents().clone(), s.logs.clone(), config);
+    s.router = router(s.app.clone());
+    // Large bodies wait for a turn, and none comes.
+    let _turns = all_turns(&s, &s.operator);
+    let large = held(&"x".repeat(100 << 10));
+    let dry = "it changes nothing";
+    for (path, means) in [
+        ("/v1/jobs", "a write may still happen"),
+        ("/v1/jobs?dry_run=true", dry),
+        ("/v1/whatif", dry),
+    ] {
+        let got = s.post(&s.operator, path, &large).await;
+        assert_eq!(got.status, 503, "{path}: {:?}", got.body);
+        let hint = got.json()["error"]["hint"].clone();
+        assert!(hint.as_str().unwrap_or_default().starts_with(means), "{path}: {hint}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
