@@ -3718,7 +3718,7 @@ export interface components {
             submitted: number;
             /**
              * Format: int64
-             * @description Ended well.
+             * @description Succeeded.
              */
             succeeded: number;
             /**
@@ -7850,7 +7850,7 @@ export interface components {
                 under: components["schemas"]["Span"];
             };
         } | {
-            /** @description Jobs that ended well. */
+            /** @description Jobs that succeeded. */
             job_success: {
                 /** @description Whose failures count. */
                 attribution?: components["schemas"]["Attribution"];
