@@ -33,7 +33,7 @@ enum HeadFileState {
     Damaged,
 }
 
-/// The file with the second copy of the head of a SQLite log, beside the log: `PATH.head`.
+/// The file with the second copy of the head of a SQLite log, next to the log: `PATH.head`.
 #[must_use]
 pub fn head_path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
