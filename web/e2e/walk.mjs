@@ -163,7 +163,7 @@ await check('the topology page shows links, and tests them', async () => {
     p.getByText('The test has begun').waitFor(),
     p.getByRole('dialog').getByRole('button', { name: 'Test', exact: true }).click(),
   ]);
-  await p.getByLabel('only what is not well').check();
+  await p.getByLabel('only what is not healthy').check();
   await p.waitForURL((url) => url.searchParams.get('only') === 'true');
 });
 

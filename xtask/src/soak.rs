@@ -340,7 +340,7 @@ fn fabric() -> Result<Outcome> {
     command.arg("package(muster-cli) & test(/^(fabric|straggler)::/)");
     let (status, _) = proc::tee(&mut command)?;
     if !status.success() {
-        return Ok(Err("a slow link or rank was not found, or a sound one was".into()));
+        return Ok(Err("a slow link or rank was not found, or a healthy one was".into()));
     }
     // What was not measured has not passed.
     if let Some(skip) = skips::read().first() {

@@ -138,7 +138,7 @@ fn reads(last: &str) -> Vec<Input> {
         get("the status of the server", "/v1/server", 2),
         get("a search for what there is not", "/v1/search?q=nobody&limit=100", 3),
         get(
-            "events with a word that none has",
+            "events with a text that none has",
             "/v1/events?order=newest&text=nobody&limit=1000",
             2,
         ),

@@ -281,7 +281,7 @@ pub struct Breaker {
     pub because_of: Option<String>,
     /// What the probe is, while it is half open: `qualification of NODE` or `attempt JOB.ATTEMPT`.
     pub probe: Option<String>,
-    /// Only jobs of this project wait behind it; null: everybody's.
+    /// It blocks only jobs of this project; null: everybody's.
     #[serde(default)]
     pub project: Option<String>,
     /// Nodes that take no work because of it.

@@ -149,7 +149,7 @@ pub struct FleetMetrics {
 pub struct FleetJobs {
     /// Jobs that were submitted.
     pub submitted: u64,
-    /// Ended well.
+    /// Succeeded.
     pub succeeded: u64,
     /// Of them, those that did at their first attempt.
     pub succeeded_first: u64,

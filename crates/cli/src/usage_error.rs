@@ -3,6 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 use muster_specs::error::closest;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
 /// The same error in better words. `tree` is built.
 pub(crate) fn reword(mut e: Error, tree: &Command, typed: &[String]) -> Error {
@@ -33,12 +34,12 @@ pub(crate) fn reword(mut e: Error, tree: &Command, typed: &[String]) -> Error {
 
 /// `--nodes abc`: what the standard library says of a number is for whoever wrote the program.
 fn number(e: &Error, tree: &Command) -> Option<Error> {
-    let said = std::error::Error::source(e)?.to_string();
-    let tip = match said.as_str() {
-        "invalid digit found in string" => "write a whole number, such as 4",
-        "invalid float literal" => "write a number, such as 0.5",
-        "number would be zero for non-zero type" => "write 1 or more",
-        "number too large to fit in target type" => "write a smaller number",
+    let said = std::error::Error::source(e)?;
+    let tip = match said.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::InvalidDigit) => "write a whole number, such as 4",
+        Some(IntErrorKind::Zero) => "write 1 or more",
+        Some(IntErrorKind::PosOverflow) => "write a smaller number",
+        None if said.is::<ParseFloatError>() => "write a number, such as 0.5",
         _ => return None,
     };
     let mut better = Error::new(e.kind()).with_cmd(tree);

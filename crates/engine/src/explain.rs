@@ -63,7 +63,7 @@ fn explain_preemption(out: &mut Explanation, room: &PlannedPreemption, now: Time
     }
     let by = |rank: Rank| room.victims.iter().any(|v| v.rank == rank);
     let why: Vec<&str> = [
-        (by(Rank::Quota), "GPUs that others have borrowed are taken back"),
+        (by(Rank::Quota), "GPUs that others have borrowed are reclaimed"),
         (by(Rank::Priority), "work of a lower priority is stopped"),
         (by(Rank::Spot), "spot work is stopped"),
         (!room.shrinks.is_empty(), "elastic work shrinks"),

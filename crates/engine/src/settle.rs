@@ -77,7 +77,7 @@ impl Engine {
         if job.reserved_start.is_some() {
             self.withdraw_notices(job.id);
         }
-        self.work_ended(job, Verdict::Success, "it ended well");
+        self.work_ended(job, Verdict::Success, "it succeeded");
         self.after_end(a);
     }
 

@@ -62,7 +62,7 @@ pub fn open(
         pinned: None,
         because_of,
         probe: None,
-        project: old.and_then(|b| b.project.clone()),
+        project: None,
     }
 }
 

@@ -200,7 +200,7 @@ fn day(t: Time) -> String {
     Timestamp(t).to_string().chars().take(10).collect()
 }
 
-/// What the line says, and what is so besides.
+/// What the line says, and that demand is at what is in service now where the line does not say it.
 fn words(f: &Forecast) -> String {
     let line = line_words(f);
     let already = f.trend.as_ref().is_some_and(|t| t.meets == CapacityReached::Already);

@@ -182,7 +182,7 @@ fn jobs(metering: &muster_server::metering::Metering, out: &mut Registry) {
     for outcome in OUTCOMES {
         m.put(&[("outcome", outcome)], c.ended.get(outcome).copied().unwrap_or(0));
     }
-    let help = "Jobs that ended well at their first attempt.";
+    let help = "Jobs that succeeded at their first attempt.";
     out.counter("muster_jobs_succeeded_first_total", help).set(c.first);
     let help = "Attempts that were interrupted, by attribution: not by the job itself.";
     let mut m = out.counter("muster_interruptions_total", help);

@@ -210,4 +210,29 @@ mod tests {
         assert!(post("/v1/nodes/{name}/drain", Some("dry_run=true")));
         assert!(post("/v1/runbooks/{name}/run", None) && post("none", None));
     }
+
+    /// A route that is renamed, or gets a dry run, is to be changed in the lists, too.
+    #[test]
+    fn the_routes_that_only_ask_are_those_of_the_api() {
+        let text = include_str!("../openapi.json");
+        let api: serde_json::Value = serde_json::from_str(text).unwrap();
+        let paths = api["paths"].as_object().unwrap();
+        for route in ASK {
+            assert!(paths.get(route).is_some_and(|p| p.get("post").is_some()), "{route}");
+        }
+        let is_dry = |p: &serde_json::Value| p["name"] == "dry_run";
+        let has_dry = |act: &serde_json::Value| {
+            act["parameters"].as_array().is_some_and(|all| all.iter().any(is_dry))
+        };
+        for (route, acts) in paths {
+            for (method, act) in acts.as_object().unwrap().iter().filter(|(_, act)| has_dry(act)) {
+                let listed = ASK_DRY.contains(&route.as_str()) && method != "delete";
+                assert!(listed, "{method} {route}");
+            }
+        }
+        for route in ASK_DRY {
+            let acts = paths[route].as_object().unwrap();
+            assert!(acts.values().any(has_dry), "{route}");
+        }
+    }
 }

@@ -19,7 +19,6 @@ use muster_engine::{AllocationBlocker, State as Site};
 use muster_model::names::{Label, NameError, NodeName};
 use muster_model::node::{Gpu, Inventory, Node as ModelNode};
 use muster_model::placement::GpuSet;
-use muster_model::reservation::ReservationTarget;
 use muster_model::tenant::Role;
 use muster_model::topology::Location;
 use muster_model::{Answer, Command, Seq, Time};
@@ -140,23 +139,12 @@ pub(crate) fn allocated_gpus(site: &Site, node: &NodeName) -> GpuSet {
 
 /// The maintenance windows that are open: what each is called, and the nodes that it covers. Everybody may
 /// know of them.
-fn maintenance(site: &Site, now: Time) -> Vec<(&Label, BTreeSet<&NodeName>)> {
-    let mut open = Vec::new();
-    for b in site.reservations.values() {
+fn maintenance(site: &Site, now: Time) -> Vec<(&Label, BTreeSet<NodeName>)> {
+    let open = site.reservations.values().filter(|b| {
         let r = &b.reservation;
-        if !r.is_maintenance() || r.window(now).is_none_or(|(start, _)| start > now) {
-            continue;
-        }
-        let nodes: BTreeSet<&NodeName> = match &r.over {
-            ReservationTarget::Nodes(names) => names.iter().collect(),
-            ReservationTarget::Gpus { .. } => b.nodes.iter().collect(),
-            ReservationTarget::Domain { level, path } => {
-                site.in_domain(*level, path).map(|n| &n.name).collect()
-            }
-        };
-        open.push((&r.name, nodes));
-    }
-    open
+        r.is_maintenance() && r.window(now).is_some_and(|(start, _)| start <= now)
+    });
+    open.map(|b| (&b.reservation.name, site.reserved_nodes(b).into_iter().collect())).collect()
 }
 
 /// What jobs hold on a node, and why they stay away. Other projects' jobs are shown without a name to those who may not
@@ -165,7 +153,7 @@ fn in_use(
     site: &Site,
     caller: &Caller,
     node: &ModelNode,
-    maintenance: &[(&Label, BTreeSet<&NodeName>)],
+    maintenance: &[(&Label, BTreeSet<NodeName>)],
 ) -> NodeUse {
     let mut out = NodeUse { gpus: allocated_gpus(site, &node.name), ..NodeUse::default() };
     // The node may still name one that ended with no action.

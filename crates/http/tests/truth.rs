@@ -8,9 +8,9 @@
 //! `cargo xtask soak truth` does). A contradiction prints the seed, the record up to which the log
 //! was looked at, and both answers. Each family of comparisons is a file here.
 
-mod asked;
 mod asker;
 mod documents;
+mod endpoints;
 mod events;
 mod fold;
 mod health;
@@ -129,7 +129,7 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     lists::projects_and_end(log, said, wrong);
     lists::readiness(said, wrong);
     tenant::view(log, said, wrong);
-    asked::at_every_moment(said, wrong);
+    endpoints::at_every_moment(said, wrong);
 }
 
 /// The log of a life, later than everything that this process has seen: the server's clock does not

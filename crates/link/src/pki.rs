@@ -173,7 +173,7 @@ impl Authority {
     /// the request's own.
     ///
     /// # Errors
-    /// When the request is not a sound one.
+    /// When the request is not valid.
     pub fn sign_node(
         &self,
         csr_pem: &str,
@@ -237,7 +237,7 @@ impl Authority {
 
 fn read_request(csr_pem: &str) -> Result<CertificateSigningRequestParams, LinkError> {
     CertificateSigningRequestParams::from_pem(csr_pem)
-        .map_err(|e| certificate("the certificate request is not sound", e))
+        .map_err(|e| certificate("the certificate request is not valid", e))
 }
 
 /// Hex SHA-256 of a public key: what a node's enrolment is known by.
@@ -249,7 +249,7 @@ pub(crate) fn key_hash(public_key: &[u8]) -> String {
 /// that the asker holds the private one.
 ///
 /// # Errors
-/// When the request is not a sound one.
+/// When the request is not valid.
 pub fn requested_key(csr_pem: &str) -> Result<String, LinkError> {
     Ok(key_hash(read_request(csr_pem)?.public_key.der_bytes()))
 }

@@ -58,7 +58,7 @@ pub struct Breaker {
     /// What the probe is, while it is half open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
-    /// Only jobs of this project wait behind it, since only its jobs failed; none: everybody's.
+    /// It blocks only jobs of this project, since only its jobs failed; none: everybody's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub project: Option<ProjectName>,

@@ -617,7 +617,7 @@ pub struct Job {
     /// Its reserved start, while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_start: Option<ReservedStart>,
-    /// Why the reserved start that it had was taken back, while it waits without another.
+    /// Why the reserved start that it had was withdrawn, while it waits without another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_withdrawn: Option<String>,
     /// Nodes an elastic gang wants next; the written size when absent.

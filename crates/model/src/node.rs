@@ -294,7 +294,7 @@ pub enum NodeRole {
     Spare,
     /// Small preemptible work only: it fails more often than others.
     Lemon,
-    /// Nothing until somebody has looked at it.
+    /// Nothing until somebody has inspected it.
     Suspect,
 }
 

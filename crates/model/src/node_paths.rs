@@ -2,12 +2,12 @@
 //! checkpoints. Servers ask before they take a job, agents again once links are followed.
 
 /// What is the kernel's or the node's own. A volume of it would show what each slot has of its own.
-const KEPT: [&str; 4] = ["proc", "sys", "dev", "run"];
+const REFUSED_SOURCES: [&str; 4] = ["proc", "sys", "dev", "run"];
 
 /// Where nothing is bound: what is the kernel's or the node's own stays so for the ranks.
-const PLACES: &[&str] = &["proc", "sys", "run", "dev", "etc"];
+const REFUSED_PLACES: &[&str] = &["proc", "sys", "run", "dev", "etc"];
 /// The same for a container: the rest is its image's.
-const PLACES_IN_IMAGE: &[&str] = &["proc", "sys", "dev"];
+const REFUSED_IN_IMAGE: &[&str] = &["proc", "sys", "dev"];
 
 /// Why a path cannot be the source of a volume, or the directory for checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +54,7 @@ fn parts(path: &str) -> Vec<&str> {
 pub fn check_source(path: &str) -> Result<(), RefusedSource> {
     let parts = parts(path);
     let Some(first) = parts.first() else { return Err(RefusedSource::WholeNode) };
-    let kept = KEPT.into_iter().find(|dir| dir == first);
+    let kept = REFUSED_SOURCES.into_iter().find(|dir| dir == first);
     kept.map_or(Ok(()), |dir| Err(RefusedSource::Kept(dir)))
 }
 
@@ -65,7 +65,7 @@ pub fn check_source(path: &str) -> Result<(), RefusedSource> {
 pub fn check_place(path: &str, in_image: bool) -> Result<(), RefusedPlace> {
     let parts = parts(path);
     let Some(first) = parts.first() else { return Err(RefusedPlace::WholeNode) };
-    let kept = if in_image { PLACES_IN_IMAGE } else { PLACES };
+    let kept = if in_image { REFUSED_IN_IMAGE } else { REFUSED_PLACES };
     kept.iter().copied().find(|dir| dir == first).map_or(Ok(()), |dir| Err(RefusedPlace::Kept(dir)))
 }
 

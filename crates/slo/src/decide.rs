@@ -255,8 +255,8 @@ fn is_news(a: &Alert, c: &Condition) -> bool {
     pages(c) && whole && !named
 }
 
-/// Is it of another kind than what somebody acknowledged, and began afterwards? What they looked
-/// after is over.
+/// Is it of another kind than what somebody acknowledged, and began afterwards? What they
+/// acknowledged is over.
 fn is_other(a: &Alert, lead: &Condition) -> bool {
     a.kind != lead.kind && a.acknowledged.as_ref().is_some_and(|k| k.at < lead.since)
 }

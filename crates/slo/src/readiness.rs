@@ -148,7 +148,7 @@ pub fn checks(s: &Site) -> Vec<Check> {
         check(
             (BEFORE, "jobs", "representative jobs pass"),
             Some(s.succeeded > 0),
-            format!("{} jobs ended well lately", s.succeeded),
+            format!("{} jobs succeeded lately", s.succeeded),
             "run what will run here: muster submit FILE",
         ),
         check(

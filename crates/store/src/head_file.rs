@@ -33,6 +33,14 @@ enum HeadFileState {
     Damaged,
 }
 
+/// The file with the second copy of the head of a SQLite log, next to the log: `PATH.head`.
+#[must_use]
+pub fn head_path(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(".head");
+    path.into()
+}
+
 /// The file.
 pub(crate) struct HeadFile {
     path: PathBuf,
@@ -46,9 +54,7 @@ pub(crate) struct HeadFile {
 impl HeadFile {
     /// That of a SQLite file, beside it: it moves with the file, whatever the file is called.
     pub(crate) fn beside(database: &Path) -> HeadFile {
-        let mut path = database.as_os_str().to_owned();
-        path.push(".head");
-        HeadFile { path: path.into(), store: [0; 16], file: None, warned: false }
+        HeadFile { path: head_path(database), store: [0; 16], file: None, warned: false }
     }
 
     /// That of a database elsewhere. One directory may have seen several of them.

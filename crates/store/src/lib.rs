@@ -26,6 +26,7 @@ mod url;
 mod walk;
 
 pub use error::StoreError;
+pub use head_file::head_path;
 pub use muster_supervise::failpoint;
 pub use tools::{CopyReport, backup, export, import, restore};
 pub use types::{

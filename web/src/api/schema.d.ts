@@ -2507,7 +2507,7 @@ export interface components {
             /** @description What the probe is, while it is half open: `qualification of NODE` or `attempt JOB.ATTEMPT`. */
             probe?: string | null;
             probe_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Only jobs of this project wait behind it; null: everybody's. */
+            /** @description It blocks only jobs of this project; null: everybody's. */
             project?: string | null;
             /** @description Why it entered this state, for people. */
             reason: string;
@@ -3718,7 +3718,7 @@ export interface components {
             submitted: number;
             /**
              * Format: int64
-             * @description Ended well.
+             * @description Succeeded.
              */
             succeeded: number;
             /**
@@ -7850,7 +7850,7 @@ export interface components {
                 under: components["schemas"]["Span"];
             };
         } | {
-            /** @description Jobs that ended well. */
+            /** @description Jobs that succeeded. */
             job_success: {
                 /** @description Whose failures count. */
                 attribution?: components["schemas"]["Attribution"];

@@ -194,7 +194,7 @@ export function TopologyPage() {
               title={
                 project
                   ? 'No node is out of service. The state of links is not shown to this token.'
-                  : 'Every link and every node is well, as far as is known'
+                  : 'Every link and every node is healthy, as far as is known'
               }
             />
           )}
@@ -320,7 +320,7 @@ function Health({
                 void navigate({ search: { only: e.target.checked || undefined }, replace: true })
               }
             />
-            only what is not well
+            only what is not healthy
           </label>
           {operates && (
             <button

@@ -10,7 +10,7 @@ export type Standing = (typeof STANDINGS)[number];
 
 export const STANDING_WORDS: Record<Standing, string> = {
   unknown: 'not tested',
-  good: 'tested well',
+  good: 'test passed',
   undecided: 'slow, cause unknown',
   slow: 'slow, or with errors',
   down: 'down',

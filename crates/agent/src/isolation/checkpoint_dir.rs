@@ -33,7 +33,7 @@ pub(crate) fn refusal(dir: &Path, who: Option<&Account>, e: &io::Error) -> Refus
                 )
             }
             // A full or unhealthy disk is no fault of the link.
-            _ => "choose another, or have the node looked at".into(),
+            _ => "choose another, or have the node inspected".into(),
         };
         return Refusal::Job(format!(
             "checkpoint directory `{dir}` cannot be made or written by {who}: {e}; {remediation}"

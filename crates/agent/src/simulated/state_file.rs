@@ -29,7 +29,7 @@ impl NodeStateFile {
         let read = self.there.then(|| self.dir.read(&self.file)).flatten();
         if self.there && read.is_none() {
             let path = self.dir.path(&self.file);
-            tracing::warn!(path = %path.display(), "cannot be read: the node begins sound");
+            tracing::warn!(path = %path.display(), "cannot be read: the node begins healthy");
         }
         read
     }

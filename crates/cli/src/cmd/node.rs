@@ -118,7 +118,7 @@ enum Role {
     Spare,
     /// Small preemptible work only: it fails more often than others
     Lemon,
-    /// Nothing until somebody has looked at it
+    /// Nothing until somebody has inspected it
     Suspect,
 }
 

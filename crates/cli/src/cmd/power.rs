@@ -55,7 +55,7 @@ fn render(all: &PowerInventory) -> String {
     for p in &all.items {
         let silent = p.gpus - p.gpus_measured.min(p.gpus);
         let measured = match p.gpu_watts {
-            Some(w) if silent > 0 => format!("{} ({silent} silent)", kilowatts(w)),
+            Some(w) if silent > 0 => format!("{} ({silent} no data)", kilowatts(w)),
             Some(w) => kilowatts(w),
             None if p.gpus == 0 => String::new(),
             None => "unknown".into(),
@@ -105,9 +105,9 @@ mod tests {
             render(&all)
         };
         let half = text(vec![place(8, 5600)]);
-        assert!(half.contains("(8 silent)") && half.contains(&part(1.0, 10)), "{half}");
+        assert!(half.contains("(8 no data)") && half.contains(&part(1.0, 10)), "{half}");
         let whole = text(vec![place(16, 5600)]);
-        assert!(!whole.contains("silent") && whole.contains(&part(0.5, 10)), "{whole}");
+        assert!(!whole.contains("no data") && whole.contains(&part(0.5, 10)), "{whole}");
         assert!(!whole.contains(&part(1.0, 10)), "{whole}");
     }
 }

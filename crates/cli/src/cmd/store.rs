@@ -209,10 +209,8 @@ const PROTECTED: &str = "note: nodes that have seen more than this log are prote
 /// it is not known whether it lost its end.
 fn compare_with_directory(url: &StoreUrl, report: &mut CheckReport) -> Option<String> {
     let StoreUrl::Sqlite(path) = url else { return None };
-    let (dir, mut head) = (path.parent()?, path.as_os_str().to_owned());
-    head.push(".head");
-    let head = Path::new(&head);
-    let site = site_of(dir).filter(|_| !head.exists())?;
+    let head = muster_store::head_path(path);
+    let site = site_of(path.parent()?).filter(|_| !head.exists())?;
     let head = head.display();
     if report.head.last_seq.0 > 0 {
         return Some(format!(

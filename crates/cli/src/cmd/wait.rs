@@ -11,10 +11,12 @@ use tokio::time::Instant;
 
 /// Wait until jobs end, and return their exit code
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  muster wait 42\n  muster wait 42 43 44 && echo all well\n  \
+#[command(
+    after_help = "Examples:\n  muster wait 42\n  muster wait 42 43 44 && echo all succeeded\n  \
 muster wait $(muster submit train.yaml)\n  muster wait 42 --timeout 2h\n\n\
 With several jobs the highest exit code is returned; an array's id stands for all of its tasks.\n\
-After --timeout it is 124, as timeout(1) has it, and the jobs continue.")]
+After --timeout it is 124, as timeout(1) has it, and the jobs continue."
+)]
 pub(crate) struct Wait {
     /// Ids or names
     #[arg(required = true, value_name = "JOB")]

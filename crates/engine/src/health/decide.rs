@@ -186,7 +186,7 @@ fn refuse_pending(e: &Engine, id: u64) -> Result<(), Refusal> {
     Err(conflict(
         format!("{what}: incident {id} is not over"),
         "`muster remediations` shows what is active; approve or deny it, or return the node (`muster \
-         node return`); a finding that was false is closed by itself (`muster findings close`)",
+         node return`); a false finding can be closed alone (`muster findings close`)",
     ))
 }
 

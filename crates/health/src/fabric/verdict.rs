@@ -81,7 +81,7 @@ pub fn slow(node: &str, entity: Entity, tests: &[PairVerdict], at: Time) -> Obse
     let cleared: Vec<&str> = partners.into_iter().filter(well).collect();
     finding.count = u64::try_from(failed.len()).unwrap_or(1).max(1);
     finding = finding.because(format!(
-        "slow with {slow_with} of {} partners; well without it: {}",
+        "slow with {slow_with} of {} partners; not slow without it: {}",
         all.len(),
         if cleared.is_empty() { "none yet".into() } else { cleared.join(", ") }
     ));
@@ -132,7 +132,7 @@ mod tests {
         let f = slow("n3", entity.clone(), &tests, Time(5));
         assert_eq!((f.kind.as_str(), &f.entity, f.confidence, f.count), (KIND, &entity, 850, 2));
         assert_eq!(f.severity, crate::modes::mode(KIND).unwrap().severity);
-        assert_eq!(f.evidence[0], "slow with 2 of 2 partners; well without it: n1, n2");
+        assert_eq!(f.evidence[0], "slow with 2 of 2 partners; not slow without it: n1, n2");
         assert_eq!(
             f.evidence[1],
             "n1 and n3: 30 Mbit/s against 100 (its past none, its peers 100); round trip 120 us, \

@@ -30,6 +30,11 @@ pub(super) fn id(v: &Value) -> String {
     v["id"].as_str().unwrap_or_default().to_owned()
 }
 
+/// The elements of a list; none where there is no list.
+pub(super) fn listed(v: &Value) -> Vec<Value> {
+    v.as_array().cloned().unwrap_or_default()
+}
+
 /// As a part of a path.
 pub(super) fn part(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
@@ -75,11 +80,16 @@ impl Asker {
 
     /// A list that has one page.
     pub(super) async fn of(&mut self, path: &str) -> Vec<Value> {
-        self.json(path).await["items"].as_array().cloned().unwrap_or_default()
+        listed(&self.json(path).await["items"])
     }
 
     /// All pages of a list.
     pub(super) async fn list(&mut self, path: &str) -> Vec<Value> {
+        self.pages(path, "cursor").await
+    }
+
+    /// The same; `place` names where the next page begins.
+    pub(super) async fn pages(&mut self, path: &str, place: &str) -> Vec<Value> {
         let mut all = Vec::new();
         let mut next = path.to_owned();
         loop {
@@ -88,7 +98,7 @@ impl Asker {
                 all.extend(items);
             }
             match page["cursor"].as_str() {
-                Some(cursor) => next = format!("{path}&cursor={}", part(cursor)),
+                Some(cursor) => next = format!("{path}&{place}={}", part(cursor)),
                 None => return all,
             }
         }

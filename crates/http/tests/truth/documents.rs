@@ -2,7 +2,7 @@
 //! as it was set last, and what follows from it elsewhere is as it says.
 
 use super::Contradictions;
-use super::asker::{Asker, id, part};
+use super::asker::{Asker, id, listed, part};
 use super::fold::Fold;
 use super::moment::MomentAnswers;
 use muster_api::Timestamp;
@@ -76,10 +76,6 @@ pub(super) struct DocumentAnswers {
     reservation: BTreeMap<String, Value>,
 }
 
-fn listed(v: &Value) -> Vec<Value> {
-    v.as_array().cloned().unwrap_or_default()
-}
-
 impl Asker {
     pub(super) async fn documents(&mut self) -> DocumentAnswers {
         let mut out = DocumentAnswers {
@@ -87,8 +83,8 @@ impl Asker {
             topology: self.json("/v1/topology").await,
             objectives: self.json("/v1/objectives").await,
             defrag: self.json("/v1/defrag").await,
-            tokens: listed(&self.json("/v1/tokens").await["items"]),
-            reservations: listed(&self.json("/v1/reservations").await["items"]),
+            tokens: self.of("/v1/tokens").await,
+            reservations: self.of("/v1/reservations").await,
             ..DocumentAnswers::default()
         };
         for name in out.reservations.iter().map(id).collect::<Vec<_>>() {
@@ -103,7 +99,7 @@ impl Asker {
         DocumentAnswers {
             policy: self.json("/v1/policy").await,
             topology: self.json("/v1/topology").await,
-            reservations: listed(&self.json("/v1/reservations").await["items"]),
+            reservations: self.of("/v1/reservations").await,
             ..DocumentAnswers::default()
         }
     }

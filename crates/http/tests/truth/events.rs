@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 const EVENTS: &str = "GET /v1/events";
+/// All of it, in pages.
+const ALL: &str = "/v1/events?limit=1000";
 const LOG: &str = "the log";
 /// The kind of event that is asked for alone.
 const KIND: &str = "job_submitted";
@@ -69,32 +71,15 @@ pub(super) struct EventAnswers {
 }
 
 impl Asker {
-    /// All pages; `place` names where the next one begins.
-    async fn pages(&mut self, query: &str, place: &str) -> Vec<Value> {
-        let mut all = Vec::new();
-        let mut next = query.to_owned();
-        loop {
-            let mut page = self.json(&format!("/v1/events?limit=1000{next}")).await;
-            if let Value::Array(items) = page["items"].take() {
-                all.extend(items);
-            }
-            match page["cursor"].as_str() {
-                Some(cursor) => next = format!("{query}&{place}={}", part(cursor)),
-                None => return all,
-            }
-        }
-    }
-
     pub(super) async fn events(&mut self, nodes: &[Value]) -> EventAnswers {
         let mut out = EventAnswers {
-            oldest: self.pages("", "after").await,
-            newest: self.pages(&format!("&order=newest&kind={KIND}"), "before").await,
+            oldest: self.pages(ALL, "after").await,
+            newest: self.pages(&format!("{ALL}&order=newest&kind={KIND}"), "before").await,
             ..EventAnswers::default()
         };
         for name in nodes.iter().take(NODES).map(id) {
             let path = format!("/v1/nodes/{}/timeline?limit={PAGE}", part(&name));
-            let page = self.json(&path).await;
-            let items = page["items"].as_array().cloned().unwrap_or_default();
+            let items = self.of(&path).await;
             out.timelines.insert(name, items);
         }
         out
@@ -102,7 +87,7 @@ impl Asker {
 
     /// What a token that is bound to a project is shown of the log.
     pub(super) async fn events_of_tenant(&mut self) -> EventAnswers {
-        EventAnswers { oldest: self.pages("", "after").await, ..EventAnswers::default() }
+        EventAnswers { oldest: self.pages(ALL, "after").await, ..EventAnswers::default() }
     }
 }
 

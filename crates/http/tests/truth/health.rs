@@ -1,6 +1,7 @@
 //! `health`, findings, incidents, automation.
 
 use super::Contradictions;
+use super::asker::listed;
 use super::fold::Fold;
 use super::moment::MomentAnswers;
 use muster_model::finding::Severity;
@@ -13,10 +14,6 @@ const LOG: &str = "the log";
 
 fn ids(all: &[Value]) -> BTreeSet<&str> {
     all.iter().filter_map(|v| v["id"].as_str()).collect()
-}
-
-fn listed(v: &Value) -> Vec<Value> {
-    v.as_array().cloned().unwrap_or_default()
 }
 
 /// Nodes by state, spares, and how much is open.

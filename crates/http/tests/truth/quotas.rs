@@ -1,6 +1,7 @@
 //! The report on quotas: what each project has allocated and has waiting, and how it adds up.
 
 use super::Contradictions;
+use super::asker::listed;
 use super::fold::{Fold, Job};
 use super::moment::MomentAnswers;
 use serde_json::{Value, json};
@@ -8,10 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const WHO: &str = "GET /v1/quotas";
 const LOG: &str = "the log";
-
-fn listed(v: &Value) -> Vec<Value> {
-    v.as_array().cloned().unwrap_or_default()
-}
 
 fn number(v: &Value) -> u64 {
     v.as_u64().unwrap_or(0)

@@ -1,6 +1,7 @@
 //! Weeks and months, remediations, breakers and search: what they share with other answers.
 
 use super::Contradictions;
+use super::asker::listed;
 use super::fold::Fold;
 use super::moment::MomentAnswers;
 use muster_api::Timestamp;
@@ -10,10 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const LOG: &str = "the log";
 const HEALTH: &str = "GET /v1/health";
 const NODES: &str = "GET /v1/nodes";
-
-fn listed(v: &Value) -> Vec<Value> {
-    v.as_array().cloned().unwrap_or_default()
-}
 
 fn texts(all: &[Value], field: &str) -> BTreeSet<String> {
     all.iter().filter_map(|v| v[field].as_str().map(str::to_owned)).collect()

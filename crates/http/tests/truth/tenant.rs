@@ -1,5 +1,6 @@
 //! What a tenant sees: the same as the log restricted to the project, and nothing of others.
 
+use super::asker::listed;
 use super::fold::Fold;
 use super::moment::MomentAnswers;
 use super::{Contradictions, documents, events, jobs, lists, map};
@@ -7,10 +8,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const LOG: &str = "the log of the project";
-
-fn listed(v: &Value) -> Vec<Value> {
-    v.as_array().cloned().unwrap_or_default()
-}
 
 /// Contradictions that only a tenant would see say so.
 pub(super) fn view(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {

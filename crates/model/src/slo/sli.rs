@@ -46,7 +46,7 @@ pub enum Sli {
         /// All ranks up within this time.
         under: Span,
     },
-    /// Jobs that ended well.
+    /// Jobs that succeeded.
     JobSuccess {
         /// Whose failures count.
         #[serde(default)]

@@ -30,11 +30,12 @@ struct Polls(AtomicI64);
 impl Polls {
     /// Whether who polls now did so lately, too: then a copy would be used again before it is given up.
     fn are_frequent(&self, now: i64) -> bool {
-        let ago = now - self.0.load(Ordering::Acquire);
+        let last = self.0.load(Ordering::Acquire);
+        let ago = now - last;
         if ago >= VISIT_MS {
             self.0.store(now, Ordering::Release);
         }
-        (VISIT_MS..=UNUSED_MS).contains(&ago) && now != ago
+        last != 0 && (VISIT_MS..=UNUSED_MS).contains(&ago)
     }
 }
 
