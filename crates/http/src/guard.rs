@@ -225,7 +225,8 @@ mod tests {
             act["parameters"].as_array().is_some_and(|all| all.iter().any(is_dry))
         };
         for (route, acts) in paths {
-            for (method, act) in acts.as_object().unwrap().iter().filter(|(_, act)| has_dry(act)) {
+            let dry = acts.as_object().unwrap().iter().filter(|(_, act)| has_dry(act));
+            for (method, _) in dry {
                 let listed = ASK_DRY.contains(&route.as_str()) && method != "delete";
                 assert!(listed, "{method} {route}");
             }
