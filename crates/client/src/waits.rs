@@ -4,7 +4,8 @@ use crate::ClientError;
 use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// From when on it is reported.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
@@ -102,8 +103,8 @@ mod tests {
         (waits, heard)
     }
 
-    #[test]
-    fn an_absence_is_reported_once_when_it_is_long() {
+    #[tokio::test(start_paused = true)]
+    async fn an_absence_is_reported_once_when_it_is_long() {
         let (waits, heard) = listening();
         let error = ClientError::Setup { what: "not now".into(), hint: None };
         let count = || heard.lock().expect("nobody panics").len();

@@ -173,8 +173,8 @@ impl PerCaller {
     }
 }
 
-/// Turns at heavy work: as many at once as there are cores, and half of them for one caller, so that
-/// what another asks for does not wait behind all that one has asked for.
+/// Turns at heavy work: as many at once as there are cores but at least two, and half of them for one
+/// caller, so that what another asks for does not wait behind all that one has asked for.
 pub(crate) struct Heavy {
     all: Arc<Semaphore>,
     each: usize,
@@ -189,7 +189,7 @@ pub(crate) struct HeavyWorkPermit {
 
 impl Heavy {
     pub(crate) fn new(most: usize) -> Heavy {
-        let most = most.max(1);
+        let most = most.max(2);
         let all = Arc::new(Semaphore::new(most));
         Heavy { all, each: (most / 2).max(1), own: PerCaller::default() }
     }
