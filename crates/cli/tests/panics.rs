@@ -64,10 +64,11 @@ fn reads(site: &Cluster, path: &str) -> bool {
 }
 
 /// The leader panics there after so many passes; the standby must have all that was acknowledged.
-fn a_panic_ends_the_lead(point: &str) {
-    let site = stores::Site::sqlite();
-    let StoreUrl::Sqlite(path) = &site.url else { panic!("a file") };
-    let store = format!("sqlite:{}", path.display());
+fn a_panic_ends_the_lead(point: &str, site: &stores::Site) {
+    let store = match &site.url {
+        StoreUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
+        StoreUrl::Postgres(url) => url.clone(),
+    };
     let mut leader = Cluster::server(&["--store", &store]);
     // Once without: the keys of the site are made.
     leader.restart();
@@ -104,26 +105,60 @@ fn a_panic_ends_the_lead(point: &str) {
     standby.submit(&["--", "true"]);
 }
 
+fn on_sqlite(point: &str) {
+    a_panic_ends_the_lead(point, &stores::Site::sqlite());
+}
+
+fn on_postgresql(point: &str) {
+    let Some(site) = stores::Site::postgres() else { return };
+    a_panic_ends_the_lead(point, &site);
+}
+
+const ENGINE: &str = "brain.engine:60";
+const WRITER: &str = "brain.writer:30";
+/// Ten times a second: the first submission comes within half a minute on a busy machine, too.
+const KEEPER: &str = "brain.keeper:300";
+/// Ten times a second.
+const SNAPSHOTS: &str = "brain.snapshots:300";
+
 #[test]
-fn a_panic_of_the_engine_ends_the_lead() {
-    a_panic_ends_the_lead("brain.engine:60");
+fn a_panic_of_the_engine_ends_the_lead_on_sqlite() {
+    on_sqlite(ENGINE);
 }
 
 #[test]
-fn a_panic_of_the_writer_ends_the_lead() {
-    a_panic_ends_the_lead("brain.writer:30");
+fn a_panic_of_the_engine_ends_the_lead_on_postgresql() {
+    on_postgresql(ENGINE);
 }
 
 #[test]
-fn a_panic_of_the_keeper_ends_the_lead() {
-    // Ten times a second: the first submission comes within half a minute on a busy machine, too.
-    a_panic_ends_the_lead("brain.keeper:300");
+fn a_panic_of_the_writer_ends_the_lead_on_sqlite() {
+    on_sqlite(WRITER);
 }
 
 #[test]
-fn a_panic_of_the_writer_of_snapshots_ends_the_lead() {
-    // Ten times a second.
-    a_panic_ends_the_lead("brain.snapshots:300");
+fn a_panic_of_the_writer_ends_the_lead_on_postgresql() {
+    on_postgresql(WRITER);
+}
+
+#[test]
+fn a_panic_of_the_keeper_ends_the_lead_on_sqlite() {
+    on_sqlite(KEEPER);
+}
+
+#[test]
+fn a_panic_of_the_keeper_ends_the_lead_on_postgresql() {
+    on_postgresql(KEEPER);
+}
+
+#[test]
+fn a_panic_of_the_writer_of_snapshots_ends_the_lead_on_sqlite() {
+    on_sqlite(SNAPSHOTS);
+}
+
+#[test]
+fn a_panic_of_the_writer_of_snapshots_ends_the_lead_on_postgresql() {
+    on_postgresql(SNAPSHOTS);
 }
 
 #[test]
