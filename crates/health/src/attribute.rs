@@ -1,7 +1,7 @@
 //! What caused the end of an attempt (job, node or something shared), by what was found near it.
 //!
 //! A finding counts from ten minutes before the end to five minutes after it: the window that Meta
-//! uses for its fleets (arXiv:2410.21680). It must be about the attempt itself, or about something
+//! uses for its fleets (arXiv:2410.21680), and never where it was over before the attempt. It must be about the attempt itself, or about something
 //! the attempt stood on. Findings that the end may itself have brought about (a rank that hangs
 //! because another one died) name no cause.
 
@@ -31,8 +31,8 @@ pub const FINDINGS_MAX: usize = 8;
 pub struct EndedAttempt<'a> {
     /// When it ended.
     pub at: Time,
-    /// When every rank was up, if ever.
-    pub started_at: Option<Time>,
+    /// When every rank was up; where that was never reported, when it was placed.
+    pub began_at: Time,
     /// The first guess, from how it ended.
     pub verdict: Verdict,
     /// The nodes it ran on.
@@ -176,8 +176,7 @@ pub fn attribute(
         return make_attribution(ended.verdict, Vec::new(), reason.to_owned());
     }
     // What was over before it began cannot have ended it.
-    let from =
-        ended.started_at.map_or(ended.at - BEFORE, |s| s.min(ended.at)).max(ended.at - BEFORE);
+    let from = ended.began_at.min(ended.at).max(ended.at - BEFORE);
     let mut near: Vec<(Component, NumberedFinding<'_>)> = known
         .iter()
         .filter(|k| {

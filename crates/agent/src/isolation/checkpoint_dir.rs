@@ -3,11 +3,29 @@
 
 use super::Refusal;
 use super::account::Account;
+use super::place::{leads_to, replaced};
+use muster_model::node_paths::check_source;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+
+/// Looks at where it leads by now, whatever links are on the way: before anything is made there.
+///
+/// # Errors
+/// Why checkpoints cannot be written there, with what to do.
+pub(crate) fn allowed(dir: &Path) -> Result<(), Refusal> {
+    let refused = |why: &dyn std::fmt::Display| {
+        let dir = dir.display();
+        Refusal::Job(format!("checkpoints cannot be written to `{dir}`: {why}; put them elsewhere"))
+    };
+    let real = leads_to(dir);
+    for path in [dir, &real] {
+        check_source(&path.to_string_lossy()).map_err(|why| refused(&why))?;
+    }
+    replaced(&real).map_or(Ok(()), |why| Err(refused(&why)))
+}
 
 /// Makes it when it is missing, for its owner alone, and looks whether it can be written: as
 /// whoever this thread acts as.

@@ -39,9 +39,10 @@ pub(crate) use filter::filter;
 pub(crate) use hidden::hidden;
 pub(crate) use init::Inner;
 pub(crate) use own::{OWN, grant_access, moved_to};
+pub(crate) use place::replaced;
 pub(crate) use plan::SlotPlan;
 pub(crate) use scope::keep_abstract_sockets;
-pub(crate) use view::{named, replaced};
+pub(crate) use view::named;
 
 use muster_model::units::Span;
 use serde::{Deserialize, Serialize};

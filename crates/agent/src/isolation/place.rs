@@ -14,6 +14,11 @@ use std::path::{Path, PathBuf};
 /// copy that the slot alone sees.
 const COPIED: [&str; 3] = ["/mnt", "/srv", "/media"];
 
+/// Private directories and what they are called in the scratch space.
+pub(super) const PRIVATE: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
+/// Memory of the slot's own.
+const SHARED_MEMORY: &str = "/dev/shm";
+
 /// Opens a path only to name it, and says where it is by now, whatever links led there.
 pub(super) fn open(path: &Path) -> io::Result<(File, PathBuf)> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
@@ -26,17 +31,34 @@ pub(crate) fn descriptor(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
+/// What each slot has of its own.
+pub(super) fn private_places() -> impl Iterator<Item = &'static Path> {
+    PRIVATE.iter().map(|(at, _)| *at).chain([SHARED_MEMORY]).map(Path::new)
+}
+
+/// Why what a job names of the node is not to be had where each job has one of its own instead, if
+/// so.
+pub(crate) fn replaced(real: &Path) -> Option<&'static str> {
+    let replaced = private_places().any(|at| real == at);
+    replaced.then_some("each job has its own, which is gone afterwards: name a directory in it")
+}
+
+/// Where a path leads by now, of which a part may be missing.
+pub(crate) fn leads_to(path: &Path) -> PathBuf {
+    let real = path.ancestors().find_map(|d| Some((d.canonicalize().ok()?, d)));
+    real.map_or_else(
+        || path.to_owned(),
+        |(real, d)| real.join(path.strip_prefix(d).unwrap_or(Path::new(""))),
+    )
+}
+
 /// Why nothing may be bound there, if so, as far as that is known before anything is bound.
 pub(crate) fn refused(at: &Path, hidden: &[PathBuf]) -> Option<String> {
     if !at.is_absolute() {
         return Some("the path must start with /".into());
     }
     // What links on the way lead to is what would be covered.
-    let real = at.ancestors().find_map(|d| Some((d.canonicalize().ok()?, d)));
-    let real = real.map_or_else(
-        || at.to_owned(),
-        |(real, d)| real.join(at.strip_prefix(d).unwrap_or(Path::new(""))),
-    );
+    let real = leads_to(at);
     refused_at(&real, hidden)
 }
 

@@ -3,7 +3,7 @@
 use super::account::Account;
 use super::mounted::{self, ExistingMounts};
 use super::own::{OWN, moved_to};
-use super::place::{self, MountPoints};
+use super::place::{self, MountPoints, PRIVATE, private_places, replaced};
 use super::source::open_source;
 use super::{
     IsolationView, Refusal, SCRATCH, SlotPlan, as_account, checkpoint_dir, dev, groups, passwd,
@@ -11,14 +11,11 @@ use super::{
 };
 use crate::secrets;
 use muster_link::private::write as write_private;
-use muster_model::node_paths::check_source;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Private directories and what they are called in the scratch space.
-const PRIVATE: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
 /// Writing here reaches the whole node.
 const READ_ONLY: [&str; 5] =
     ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/driver"];
@@ -144,8 +141,7 @@ pub(super) fn build(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<(), R
 
 /// Whether a path is about to be covered.
 fn covered(path: &Path) -> bool {
-    let mut places = PRIVATE.iter().map(|(p, _)| Path::new(*p)).chain([Path::new("/dev/shm")]);
-    places.any(|p| path.starts_with(p))
+    private_places().any(|p| path.starts_with(p))
 }
 
 /// What a volume is mounted at comes from the volume.
@@ -162,7 +158,8 @@ fn shown(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPath>
         // The way there may be a link; what it leads to is what would be covered. What does not
         // exist is reported where it is used.
         let Ok(real) = path.canonicalize() else { continue };
-        if covered(&real) && !in_volume(plan, path) {
+        // Whoever names the whole of it means the slot's own.
+        if covered(&real) && replaced(&real).is_none() && !in_volume(plan, path) {
             let gone = |why: &dyn std::fmt::Display| {
                 Refusal::Job(format!("`{}` cannot be opened: {why}", path.display()))
             };
@@ -188,19 +185,11 @@ fn make_lasting(dir: &Path, inside: &IsolationView) -> Result<(), Refusal> {
             "`{dir}` is in the agent's own directory: put checkpoints elsewhere"
         )));
     }
-    if let Err(why) = check_source(&dir.to_string_lossy()) {
-        let dir = dir.display();
-        return Err(Refusal::Job(format!(
-            "checkpoints cannot be written to `{dir}`: {why}; put them elsewhere"
-        )));
-    }
-    checkpoint_dir::ready(dir).map_err(|e| checkpoint_dir::refusal(dir, Some(&inside.account), &e))
-}
-
-/// Why a directory cannot be a volume where each job has one of its own instead, if so.
-pub(crate) fn replaced(real: &Path) -> Option<&'static str> {
-    let replaced = PRIVATE.iter().any(|(at, _)| real == Path::new(at));
-    replaced.then_some("each job has its own, which needs no volume: name a directory in it")
+    checkpoint_dir::allowed(dir)?;
+    let ready = checkpoint_dir::ready(dir);
+    ready.map_err(|e| checkpoint_dir::refusal(dir, Some(&inside.account), &e))?;
+    // A link on the way there may have changed meanwhile.
+    checkpoint_dir::allowed(dir)
 }
 
 fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPath>, Refusal> {

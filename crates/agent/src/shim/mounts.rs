@@ -26,6 +26,7 @@ pub(super) fn prepare(order: &Order) -> Result<(), Refusal> {
         // What is in a volume has another name out here.
         let in_volume = |d: &&Path| order.volumes.iter().any(|v| d.starts_with(&v.at));
         if let Some(dir) = checkpoints(order).filter(|d| !in_volume(d)) {
+            as_whom(who, || checkpoint_dir::allowed(dir))?;
             checkpoints_ready(dir, who)?;
             container::check_checkpoints(dir, who, &container.hidden)?;
         }
@@ -61,7 +62,10 @@ pub(super) fn prepare_for(
         )));
     }
     slot_dir::hand_over(dir, &order.secrets_dir, &order.secrets, who)?;
-    checkpoints(order).map_or(Ok(()), |dir| checkpoints_ready(dir, Some(who)))?;
+    if let Some(dir) = checkpoints(order) {
+        as_whom(Some(who), || checkpoint_dir::allowed(dir))?;
+        checkpoints_ready(dir, Some(who))?;
+    }
     let enters = |dir: &str| as_account(who, || Path::new(dir).is_dir()).unwrap_or(false);
     match &order.workdir {
         Some(dir) if !enters(dir) => Err(Refusal::Job(format!(
@@ -75,6 +79,15 @@ pub(super) fn prepare_for(
 
 fn checkpoints(order: &Order) -> Option<&Path> {
     order.env.get("MUSTER_CHECKPOINT_DIR").map(Path::new).filter(|d| d.is_absolute())
+}
+
+/// Looks something up with the rights of the job's user, if it has one.
+fn as_whom(
+    who: Option<&Account>,
+    look: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let Some(who) = who else { return look() };
+    as_account(who, look).map_err(|e| Refusal::node("cannot act as another user", &e))?
 }
 
 fn checkpoints_ready(dir: &Path, who: Option<&Account>) -> Result<(), Refusal> {

@@ -19,6 +19,8 @@ pub(crate) fn all() -> Vec<crate::Test> {
         a_slot_sees_its_own_processes_only,
         scratch_space_is_private_and_gone_afterwards,
         paths_that_a_job_names_stay_what_they_are,
+        nobody_has_the_nodes_private_directories_by_naming_them,
+        checkpoints_go_through_no_link_to_what_is_the_nodes,
         the_agents_directory_is_hidden,
         the_powers_of_root_stay_outside,
         a_slot_opens_its_own_devices_only,
@@ -125,6 +127,53 @@ pub(crate) fn paths_that_a_job_names_stay_what_they_are() {
     d.run.command =
         vec![program.display().to_string(), data.path().join("in").display().to_string()];
     assert_eq!(run(&mut b, &d), "treasure\n");
+}
+
+pub(crate) fn nobody_has_the_nodes_private_directories_by_naming_them() {
+    let Some(mut b) = bench(RunnerTools::default()) else { return };
+    let links = open_dir();
+    let mark = format!("muster-named-{}", key().job);
+    for place in ["/tmp", "/var/tmp", "/dev/shm"] {
+        let link = links.path().join(place.replace('/', "-"));
+        std::os::unix::fs::symlink(place, &link).unwrap();
+        let ways = [place.to_owned(), format!("{place}/."), link.display().to_string()];
+        for (way, argument) in ways.iter().flat_map(|w| [(w, false), (w, true)]) {
+            let script = format!("cd {way} && touch {mark}");
+            let mut d = detail(&script);
+            if argument {
+                d.run.script = None;
+                let words = ["/bin/sh", "-c", script.as_str(), way.as_str()];
+                d.run.command = words.map(str::to_owned).to_vec();
+            } else {
+                d.run.workdir = Some(way.clone());
+            }
+            run(&mut b, &d);
+            assert!(!Path::new(place).join(&mark).exists(), "{way}, an argument: {argument}");
+        }
+    }
+}
+
+pub(crate) fn checkpoints_go_through_no_link_to_what_is_the_nodes() {
+    let Some(mut b) = bench(RunnerTools::default()) else { return };
+    let links = open_dir();
+    let below = format!("muster-named-{}", key().job);
+    for (i, place) in ["/dev/shm", "/run", "/run/lock", "/tmp", "/"].into_iter().enumerate() {
+        let link = links.path().join(i.to_string());
+        std::os::unix::fs::symlink(place, &link).unwrap();
+        // In the node's `/tmp` a directory may be had, and is what it is there.
+        let within = place != "/tmp" && place != "/";
+        for dir in [Some(link.clone()), within.then(|| link.join(&below).join("deep"))] {
+            let Some(dir) = dir else { continue };
+            let mut d = detail("true");
+            d.checkpoint = Some(checkpoints(&dir));
+            let k = key();
+            b.runner.start(k, &d, Instant::now());
+            let end = b.end(k);
+            let SlotEnd::Unstartable { reason } = &end else { panic!("{place}: {end:?}") };
+            assert!(reason.contains("checkpoints cannot be written"), "{place}: {reason}");
+            assert!(!Path::new(place).join(&below).exists(), "{place}: nothing was made there");
+        }
+    }
 }
 
 pub(crate) fn the_agents_directory_is_hidden() {

@@ -44,11 +44,13 @@ impl Engine {
             return Attribution { verdict: first, findings: Vec::new(), reason: why.to_string() };
         }
         let key = job.attempt_key().unwrap_or(AttemptKey { job: job.id, attempt: job.attempts });
-        let freed_at = job.attempt.as_ref().and_then(|a| a.freed_at);
+        let attempt = job.attempt.as_ref();
+        let freed_at = attempt.and_then(|a| a.freed_at);
+        let at = freed_at.unwrap_or(self.state.now);
         let ended = EndedAttempt {
             // With its last rank, however long its cause is looked for.
-            at: freed_at.unwrap_or(self.state.now),
-            started_at: job.attempt.as_ref().and_then(|a| a.started_at),
+            at,
+            began_at: attempt.map_or(at, |a| a.started_at.unwrap_or(a.placed_at)),
             verdict: first,
             nodes,
             reported_at: freed_at,
@@ -233,7 +235,7 @@ impl Engine {
             };
             let ended = EndedAttempt {
                 at: p.freed(),
-                started_at: p.started_at,
+                began_at: p.started_at.unwrap_or(p.placed_at),
                 verdict: p.verdict,
                 nodes: &nodes,
                 reported_at: p.freed_at,

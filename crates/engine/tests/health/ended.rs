@@ -1,7 +1,7 @@
 //! A job that ended stays ended: what is learnt later changes whose doing it was, and no more.
 
 use super::*;
-use crate::common::{crash, gang, number, replay};
+use crate::common::{crash, gang, node, number, replay};
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
 use muster_model::job::{Exit, JobState, SlotEnd, StopReason, Verdict};
@@ -88,6 +88,36 @@ fn what_begins_on_a_node_that_was_lost_or_restarted_after_an_end_did_not_cause_i
         w.sleep(Span::secs(20));
         let p = &w.job(job).past[0];
         assert_eq!(p.verdict, Verdict::Application, "lost: {lost}, {boot}: {p:?}");
+        no_odd_steps(&w);
+        assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+/// An attempt may end before anybody reported that its ranks are up.
+#[test]
+fn what_was_over_before_an_attempt_was_placed_did_not_cause_its_end() {
+    for start_reported in [false, true] {
+        let mut w = able(1);
+        detect_only(&mut w);
+        let n = node(0);
+        xid79(&mut w, &n);
+        w.sleep(Span::mins(1));
+        let open: Vec<u64> = w.engine.state().health.open_on(&n).map(|f| f.id).collect();
+        for id in open {
+            w.ok(Command::CloseFinding { id, reason: "the node was restarted".into() });
+        }
+        w.sleep(Span::mins(1));
+        let job = w.submit(gang(1, 8));
+        w.tick();
+        if start_reported {
+            w.start(job);
+        }
+        w.report(job, &n, crash(0, 3));
+        w.sleep(Span::mins(2));
+        let j = w.job(job);
+        assert_eq!((j.state, j.exit_code, j.attempts), (JobState::Failed, Some(3), 1));
+        assert_eq!(j.past[0].verdict, Verdict::Application, "{start_reported}: {:?}", j.past);
+        assert!(j.past[0].findings.is_empty(), "{:?}", j.past);
         no_odd_steps(&w);
         assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
     }

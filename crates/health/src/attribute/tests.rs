@@ -34,10 +34,9 @@ fn evaluate(guess: Verdict, found: &[ObservedFinding]) -> Attribution {
 }
 
 fn end(verdict: Verdict) -> EndedAttempt<'static> {
-    let started_at = Some(Time(0));
     EndedAttempt {
         at: END,
-        started_at,
+        began_at: Time(0),
         verdict,
         nodes: &[],
         reported_at: None,
@@ -260,12 +259,11 @@ fn what_goes_on_for_hours_counts_when_it_kills_and_not_when_it_slows() {
 fn what_was_over_before_it_began_is_not_its_end() {
     let nodes = [name("n1")];
     let found = at("gpu-fault", gpu("n1", 0), -60);
-    let started_at = Some(END - Span::secs(30));
-    let mut ended = EndedAttempt { started_at, nodes: &nodes, ..end(Verdict::Unknown) };
+    let began_at = END - Span::secs(30);
+    let mut ended = EndedAttempt { began_at, nodes: &nodes, ..end(Verdict::Unknown) };
     let known = [known(1, &found)];
     assert_eq!(attribute(&ended, KEY, &known).verdict, Verdict::Unknown);
-    // If it never began, whatever was there may be why.
-    ended.started_at = None;
+    ended.began_at = END - Span::mins(2);
     assert_eq!(attribute(&ended, KEY, &known).verdict, Verdict::Infrastructure);
 }
 
@@ -289,7 +287,7 @@ proptest! {
             .collect();
         let nodes = [name("n1")];
         let ended =
-            EndedAttempt { started_at: None, nodes: &nodes, ..end(Verdict::Unknown) };
+            EndedAttempt { began_at: END - BEFORE, nodes: &nodes, ..end(Verdict::Unknown) };
         let mut known: Vec<NumberedFinding<'_>> =
             found.iter().zip(1..).map(|(seen, id)| known(id, seen)).collect();
         let first = attribute(&ended, KEY, &known);
