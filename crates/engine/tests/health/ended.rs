@@ -98,7 +98,7 @@ fn what_begins_on_a_node_that_was_lost_or_restarted_after_an_end_did_not_cause_i
 fn what_was_over_before_an_attempt_was_placed_did_not_cause_its_end() {
     for start_reported in [false, true] {
         let mut w = able(1);
-        detect_only(&mut w);
+        detect_only_if(&mut w, true);
         let n = node(0);
         xid79(&mut w, &n);
         w.sleep(Span::mins(1));
