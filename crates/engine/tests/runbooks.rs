@@ -371,6 +371,21 @@ fn what_depends_on_a_wait_is_not_judged_by_the_present() {
 }
 
 #[test]
+fn an_act_after_a_wait_is_not_judged_by_what_is_in_its_way_now() {
+    let mut w = TestSite::new(2, 8);
+    let job = w.gang(1, 8);
+    let node = w.nodes_of(job)[0].to_string();
+    let vars = BTreeMap::from([("node".to_owned(), node), ("gpu".to_owned(), "0".to_owned())]);
+    let none = |_: &muster_runbook::Observable| None;
+    let (state, who) = (w.engine.state().clone(), ann(Role::Operator));
+    let plan = rehearse(state, "gpu-off-bus", &vars, &who, w.now, &none).unwrap();
+    let mut after = plan.steps.iter().skip_while(|s| s.outcome != StepOutcome::Assumed);
+    let test = after.find(|s| s.would.starts_with("qualify")).expect("it is tested at the end");
+    assert_eq!(test.outcome.word(), "cannot know yet", "{plan:?}");
+    assert!(test.saw.contains("as things are now it would be refused: work runs"), "{test:?}");
+}
+
+#[test]
 fn approvals_are_not_over_because_automation_runs() {
     let w = TestSite::new(2, 8);
     let state = w.engine.state().clone();

@@ -112,7 +112,8 @@ fn text_for(e: &Explanation, now: Time, width: Option<usize>, on: bool) -> Strin
     } = e;
     let mut text = String::new();
     let what = job.as_ref().map_or("This job".into(), |id| format!("Job {id}"));
-    let word = if job.is_some() { format!("is {state}") } else { state.clone() };
+    let is = job.is_some() && !matches!(state.as_str(), "succeeded" | "failed");
+    let word = if is { format!("is {state}") } else { state.clone() };
     text.push_str(&format!("{what} {}\n", paint(&word, colour::of_state(state), on)));
     if !summary.is_empty() {
         text.push_str(&format!("  {}\n", line(summary)));

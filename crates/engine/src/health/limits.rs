@@ -124,13 +124,19 @@ impl Engine {
             let all = whole.get(&name).copied().unwrap_or(0) >= g.nodes;
             let own = all && !matches!(kind, GroupKind::Fleet | GroupKind::Pool);
             let most = kind.share(&limits).of(g.nodes).0;
-            let still = g.out.saturating_add(g.stopped).saturating_add(new);
-            let many = g.out.saturating_add(new) > most || still > kind.at_rest(&limits, g.nodes);
-            (new > 0 && !own && many).then(|| {
-                // It is kept and read later, when other nodes may be out.
+            let (stopped, rest) = (g.out.saturating_add(g.stopped), kind.at_rest(&limits, g.nodes));
+            // It is kept and read later, when other nodes may be out.
+            let (count, what, most) = if g.out.saturating_add(new) > most {
+                (g.out, "were out by automation", most)
+            } else if stopped.saturating_add(new) > rest {
+                (stopped, "took no new work", rest)
+            } else {
+                return None;
+            };
+            (new > 0 && !own).then(|| {
                 format!(
-                    "limit of {name}: {} of {} nodes were out by automation, {new} more would have been",
-                    g.out, g.nodes
+                    "limit of {name}: {count} of {} nodes {what}, and {new} more would be more than {most}",
+                    g.nodes
                 )
             })
         })

@@ -5,7 +5,7 @@ use super::observe::observe;
 use super::step::observation_text;
 use crate::state::State;
 use crate::{Engine, Policy};
-use muster_model::command::{Actor, Refusal};
+use muster_model::command::{Actor, Refusal, RefusalCode};
 use muster_model::runbook::{RunOutcome, RunbookDryRun, RunbookDryStep, StepOutcome};
 use muster_model::units::Time;
 use muster_runbook::{Next, Observable, StepKind, Value, fill};
@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Says what each step of a runbook would see and do for somebody. Questions are answered as the
 /// runbook assumes, waits are taken to end well, and acts are tried on the copy: a refusal is
-/// the one that a real run would get. What comes after such an answer or wait and is not so now cannot be known
-/// yet: the present says nothing about it.
+/// the one that a real run would get. What comes after such an answer or wait and is not so now, or would be
+/// refused now, cannot be known yet: the present says nothing about it.
 ///
 /// # Errors
 /// A [`Refusal`] when there is no such runbook, or its variables are missing.
@@ -65,6 +65,11 @@ pub fn rehearse(
                 let tried = e.act_as(actor, a, vars);
                 let would = a.words(vars);
                 match (tried, held) {
+                    // What is in the way now may be over by then; who may not, may not then either.
+                    (Err(r), _) if later && r.code != RefusalCode::NotAllowed => {
+                        let saw = format!("as things are now it would be refused: {r}");
+                        (StepOutcome::Assumed, saw, would)
+                    }
                     (Err(r), _) => (StepOutcome::Refused, format!("would be refused: {r}"), would),
                     (Ok(()), Some(why)) => {
                         let saw = format!("by itself it would wait for a person: {why}");
