@@ -30,7 +30,7 @@ export function GpuPage() {
           const rows: [string, string | number | null | undefined][] = [
             ['SKU', here?.sku],
             ['product', facts?.product],
-            ['UUID', here?.uuid],
+            ['UUID', here?.uuid || null],
             ['serial', here?.serial],
             ['memory', here?.memory === undefined ? null : spaced(String(here.memory))],
             ['PCI address', here?.pci],
@@ -70,7 +70,7 @@ export function GpuPage() {
                           job {job.id} {job.name}
                         </Link>
                       ) : (
-                        job.name
+                        'a job of another project'
                       )}
                     </>
                   ) : (

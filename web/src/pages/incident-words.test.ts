@@ -7,7 +7,7 @@ test('entries of a timeline are sentences', () => {
   expect(entryWords({ what: 'stage', text: 'suspect: XID 79' })).toBe('is now suspect: XID 79');
   expect(entryWords({ what: 'stage', text: 'connected again, boot 2' })).toBe('connected again, boot 2');
   expect(entryWords({ what: 'act', text: 'ticket done: tickets/7.json' })).toBe(
-    'the ticket is done (tickets/7.json)',
+    'the ticket was opened (tickets/7.json)',
   );
   expect(entryWords({ what: 'act', text: 'power_cycle was requested' })).toBe(
     'the power cycle was requested',

@@ -17,12 +17,13 @@ const ACTIONS: Record<string, string> = {
   page: 'the page',
 };
 
-/** `ticket done: x` is `the ticket is done (x)`. */
+/** `ticket done: x` is `the ticket was opened (x)`: what it asks for may not be done for days. */
 function actionWords(text: string): string {
   const [, name, end, why] = /^(\w+) (was requested|done|failed)(?:: (.*))?$/s.exec(text) ?? [];
   if (!name) return text;
   const what = ACTIONS[name] ?? name.replaceAll('_', ' ');
-  const how = end === 'done' ? 'is done' : end;
+  const done = name === 'ticket' ? 'was opened' : name === 'page' ? 'was sent' : 'is done';
+  const how = end === 'done' ? done : end;
   return `${what} ${how}${why ? ` (${why})` : ''}`;
 }
 
