@@ -9,10 +9,11 @@ use muster_engine::{Engine, Policy, State};
 use muster_model::alert::{
     Alert, AlertChange, AlertState, Matcher, Routing, Silence, Topic, Urgency,
 };
-use muster_model::command::{Command, RefusalCode};
+use muster_model::command::{Command, Observed, RefusalCode};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{Finding, ObservedFinding, Severity};
+use muster_model::job::{SlotEnd, Verdict};
 use muster_model::node::NodeRole;
 use muster_model::slo::{Cause, Gate, IndicatorCount, Objectives, Scope, Sli};
 use muster_model::topology::{Level, Location, Topology};
@@ -382,6 +383,30 @@ fn an_attempt_that_a_node_ended_is_known_after_its_job_has_resumed() {
     let found: Vec<&Finding> = s.health.open().map(|f| &**f).collect();
     assert!(s.affected_by(found.iter().copied(), []).is_empty(), "it runs again");
     assert_eq!(s.ended_by(found, []).into_iter().collect::<Vec<_>>(), [first]);
+}
+
+#[test]
+fn an_attempt_is_ended_by_what_its_verdict_rests_on_and_not_by_an_agent_that_started_anew() {
+    let mut w = unreserved(16);
+    let (failed, restarted) = (w.run(gang(1, 8)), w.run(gang(1, 8)));
+    let (key, n) = (w.key(failed), w.nodes_of(failed)[0].clone());
+    let other = w.nodes_of(restarted)[0].clone();
+    let hot =
+        ObservedFinding::new("thermal", Entity::Node(other.clone()), Severity::Degraded, w.now);
+    w.ok(Command::FindingsSeen { findings: vec![hot] });
+    w.sleep(Span::secs(10));
+    w.report(restarted, &other, Observed::Ended(SlotEnd::agent_anew()));
+    w.report(failed, &n, crash(0, 3));
+    w.sleep(Span::secs(60));
+    assert_eq!(w.job(failed).past[0].verdict, Verdict::Application);
+    let gpu = Entity::Gpu(n, 0);
+    let broken = ObservedFinding::new("ecc-uncorrectable", gpu, Severity::Critical, w.now);
+    w.ok(Command::FindingsSeen { findings: vec![broken] });
+    w.sleep(Span::secs(2));
+    assert_eq!(w.job(failed).past[0].verdict, Verdict::Infrastructure, "found out afterwards");
+    let s = w.engine.state();
+    let found: Vec<&Finding> = s.health.open().map(|f| &**f).collect();
+    assert_eq!(s.ended_by(found, []).into_iter().collect::<Vec<_>>(), [key]);
 }
 
 #[test]

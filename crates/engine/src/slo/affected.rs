@@ -3,11 +3,12 @@
 
 use crate::health::{of_hardware, of_program};
 use crate::state::State;
+use muster_health::attribute::AFTER;
 use muster_model::FailureMode;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Incident, ObservedFinding, Severity};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Attempt, Job};
+use muster_model::job::{Attempt, Job, PastAttempt};
 use muster_model::names::NodeName;
 use muster_model::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,8 +63,13 @@ impl State {
         let mut out = BTreeSet::new();
         for f in findings {
             out.extend(self.rests_on(f));
-            let node = f.seen.entity.node().filter(|_| stops_jobs(&f.seen));
-            out.extend(node.into_iter().flat_map(|n| self.ended_by_node(n, f.seen.first_seen)));
+            let Some(n) = f.seen.entity.node().filter(|_| stops_jobs(&f.seen)) else { continue };
+            out.extend(self.ended_by_node(n, f.seen.first_seen));
+            // What was found only afterwards, and is the cause all the same.
+            let (from, id) = (f.seen.first_seen - AFTER, f.id);
+            let past = self.hits_of(n, from).take_while(|h| h.1 < f.seen.first_seen);
+            let rests = |p: &&PastAttempt| p.findings.contains(&id);
+            out.extend(past.filter_map(|h| self.hit_attempt(h).filter(|(_, p)| rests(p))).map(key));
         }
         for i in incidents {
             let nodes = self.nodes_of_incident(i).into_iter();
@@ -81,11 +87,12 @@ impl State {
 
     /// Attempts that a node has ended since then.
     fn ended_by_node(&self, node: &NodeName, since: Time) -> Vec<AttemptKey> {
-        let ended = |h: &(NodeName, Time, JobId)| {
-            let past = self.jobs.get(&h.2)?.past.iter().find(|p| p.ended_at == h.1)?;
-            Some(AttemptKey { job: h.2, attempt: past.no })
-        };
-        self.hits_of(node, since).filter_map(ended).collect()
+        self.hits_of(node, since).filter_map(|h| self.hit_attempt(h)).map(key).collect()
+    }
+
+    /// The attempt that a node stopped then, with its job.
+    fn hit_attempt(&self, h: &(NodeName, Time, JobId)) -> Option<(JobId, &PastAttempt)> {
+        Some((h.2, self.jobs.get(&h.2)?.past.iter().find(|p| p.ended_at == h.1)?))
     }
 
     /// When a node stopped which jobs since then.
@@ -117,6 +124,10 @@ impl State {
             self.hits_of(node, since).filter(|h| self.jobs.get(&h.2).is_some_and(|j| last(j, h.1)));
         waits.map(|h| h.2).collect()
     }
+}
+
+fn key((job, past): (JobId, &PastAttempt)) -> AttemptKey {
+    AttemptKey { job, attempt: past.no }
 }
 
 /// May what was found on a node be what stopped jobs there? Neither what a node is set to be nor

@@ -709,7 +709,11 @@ fn hits(job: &Job) -> impl Iterator<Item = (NodeName, Time, JobId)> {
     let past = job.past.iter().filter_map(|p| {
         let node = match p.stopped_for.as_ref()? {
             // Its ranks ended by themselves, because of what is under them.
-            StopReason::SlotFailed { node, .. } if p.verdict.is_interruption() => node,
+            StopReason::SlotFailed { node, end }
+                if p.verdict.is_interruption() && !(end.is_agent_anew() || end.was_restored()) =>
+            {
+                node
+            }
             reason => reason.node()?,
         };
         Some((node.clone(), p.ended_at, job.id))
