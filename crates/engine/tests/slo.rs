@@ -392,7 +392,7 @@ fn an_attempt_is_ended_by_what_its_verdict_rests_on_and_not_by_an_agent_that_sta
     let (key, n) = (w.key(failed), w.nodes_of(failed)[0].clone());
     let other = w.nodes_of(restarted)[0].clone();
     let hot =
-        ObservedFinding::new("thermal", Entity::Node(other.clone()), Severity::Degraded, w.now);
+        ObservedFinding::new("thermal", Entity::Node(other.clone()), Severity::Warning, w.now);
     w.ok(Command::FindingsSeen { findings: vec![hot] });
     w.sleep(Span::secs(10));
     w.report(restarted, &other, Observed::Ended(SlotEnd::agent_anew()));
