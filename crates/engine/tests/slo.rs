@@ -15,6 +15,7 @@ use muster_model::event::Event;
 use muster_model::finding::{Finding, ObservedFinding, Severity};
 use muster_model::job::{SlotEnd, Verdict};
 use muster_model::node::NodeRole;
+use muster_model::remediation::{Action, Mode};
 use muster_model::slo::{Cause, Gate, IndicatorCount, Objectives, Scope, Sli};
 use muster_model::topology::{Level, Location, Topology};
 use muster_model::units::Span;
@@ -388,6 +389,11 @@ fn an_attempt_that_a_node_ended_is_known_after_its_job_has_resumed() {
 #[test]
 fn an_attempt_is_ended_by_what_its_verdict_rests_on_and_not_by_an_agent_that_started_anew() {
     let mut w = unreserved(16);
+    w.policy(|p| {
+        for act in [Action::RestartJob, Action::Drain] {
+            p.remediations.modes.insert(act, Mode::DetectOnly);
+        }
+    });
     let (failed, restarted) = (w.run(gang(1, 8)), w.run(gang(1, 8)));
     let (key, n) = (w.key(failed), w.nodes_of(failed)[0].clone());
     let other = w.nodes_of(restarted)[0].clone();
