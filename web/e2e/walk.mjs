@@ -202,12 +202,12 @@ await check('a scenario of the library is run with two seeds, and compared', asy
   await run.click();
   await p.getByRole('alert').filter({ hasText: 'Choose a scenario' }).waitFor();
   await p.getByLabel('Scenario', { exact: true }).selectOption('neocloud-week');
-  await p.getByLabel('How much of it').fill('10m');
+  await p.getByLabel('How much of it').fill('1h');
   await run.click();
   await p.getByRole('heading', { name: 'Results' }).waitFor();
   await p.getByLabel('Seed', { exact: true }).fill('2');
   await run.click();
-  const column = (seed) => p.getByRole('columnheader', { name: `neocloud-week, 10m, seed ${seed}` }).first();
+  const column = (seed) => p.getByRole('columnheader', { name: `neocloud-week, 1h, seed ${seed}` }).first();
   await column(2).waitFor();
   await column(1).waitFor();
 });

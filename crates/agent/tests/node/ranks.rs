@@ -394,7 +394,7 @@ echo nonsense >> $MUSTER_REPORT
 while :; do sleep 0.02; done"#;
     let mut d = b.detail(&format!("cat > inner.sh <<'EOF'\n{inner}\nEOF\nsh inner.sh\necho after"));
     d.checkpoint = Some(CheckpointSpec {
-        dir: "/tmp".into(),
+        dir: b.files.path().join("checkpoints").display().to_string(),
         request: CheckpointRequest { signal: Some("SIGUSR1".into()) },
         ..CheckpointSpec::default()
     });
