@@ -11,7 +11,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Looks at where it leads by now, whatever links are on the way: before anything is made there.
+/// Looks at where it leads by now, whatever links are on the way, for ranks that have a `/tmp` and a
+/// `/dev/shm` of their own: before anything is made there.
 ///
 /// # Errors
 /// Why checkpoints cannot be written there, with what to do.

@@ -62,10 +62,7 @@ pub(super) fn prepare_for(
         )));
     }
     slot_dir::hand_over(dir, &order.secrets_dir, &order.secrets, who)?;
-    if let Some(dir) = checkpoints(order) {
-        as_whom(Some(who), || checkpoint_dir::allowed(dir))?;
-        checkpoints_ready(dir, Some(who))?;
-    }
+    checkpoints(order).map_or(Ok(()), |dir| checkpoints_ready(dir, Some(who)))?;
     let enters = |dir: &str| as_account(who, || Path::new(dir).is_dir()).unwrap_or(false);
     match &order.workdir {
         Some(dir) if !enters(dir) => Err(Refusal::Job(format!(

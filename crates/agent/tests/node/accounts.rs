@@ -8,7 +8,7 @@ use muster_agent::runner::{RunnerTools, ShimCommand};
 use muster_agent::testing::detail;
 use muster_link::messages::{RunDetail, Stream};
 use muster_model::job::SlotEnd;
-use muster_model::spec::Volume;
+use muster_model::spec::{CheckpointSpec, Volume};
 use muster_model::units::Span;
 use std::path::Path;
 use std::time::Instant;
@@ -17,6 +17,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
     crate::tests![accounts:
         a_machine_that_turns_out_not_to_isolate_starts_nothing,
         without_namespaces_ranks_are_their_projects_user_and_never_root,
+        without_namespaces_checkpoints_last_in_the_nodes_tmp,
         an_agent_that_is_root_and_cannot_change_users_starts_nothing,
     ]
 }
@@ -125,6 +126,19 @@ echo to stdout >> /dev/stdout; echo '{{\"step\":1}}' >> $MUSTER_REPORT; echo $TM
     fault(&mut b, &bound, "cannot bind volume");
     std::fs::set_permissions(b.dir.path(), mode(0o755)).unwrap();
     fault(&mut b, &detail("true"), "chmod 700");
+}
+
+/// No rank has a `/tmp` of its own there.
+pub(crate) fn without_namespaces_checkpoints_last_in_the_nodes_tmp() {
+    let Some(b) = bench(RunnerTools::default()) else { return };
+    let Some(shim) = weak_shim() else { return };
+    drop(b);
+    let mut b = Bench::handy_with(without_namespaces(), shim);
+    let k = key();
+    let mut d = detail("echo $MUSTER_CHECKPOINT_DIR");
+    d.checkpoint = Some(CheckpointSpec { dir: "/tmp".into(), ..CheckpointSpec::default() });
+    b.runner.start(k, &d, Instant::now());
+    assert_eq!((b.end(k), b.out(k).as_str()), (SlotEnd::Ok, "/tmp\n"));
 }
 
 pub(crate) fn an_agent_that_is_root_and_cannot_change_users_starts_nothing() {
