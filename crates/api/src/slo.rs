@@ -56,6 +56,8 @@ pub struct Slo {
     pub name: String,
     /// `no_data`, `met`, `below_target`, `burning` (its burn rate is too high) or `exhausted`.
     pub state: String,
+    /// The moment until which was counted: everything here follows from it.
+    pub as_of: Timestamp,
     /// The version, which changes with this objective alone.
     pub version: u64,
     /// Who answers for it.

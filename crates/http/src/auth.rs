@@ -35,6 +35,8 @@ pub(crate) struct Caller {
     pub(crate) expires_at: Option<Time>,
     /// When the session ends; none for who shows the token itself.
     pub(crate) session_until: Option<Time>,
+    /// The record that they want to see; 0 where they did not say.
+    pub(crate) min_seq: Seq,
 }
 
 impl FromRequestParts<App> for Caller {
@@ -148,7 +150,13 @@ fn authenticate(parts: &Parts, app: &App) -> Result<Caller, Denied> {
             Credential::Token(_) => None,
             Credential::Session(s) => Some(s.until),
         };
-        Ok(Caller { actor, token: id.to_owned(), expires_at: t.expires_at, session_until })
+        Ok(Caller {
+            actor,
+            token: id.to_owned(),
+            expires_at: t.expires_at,
+            session_until,
+            min_seq: Seq(0),
+        })
     })
 }
 
@@ -275,7 +283,7 @@ pub(crate) struct Reader(pub(crate) Caller);
 impl FromRequestParts<App> for Reader {
     type Rejection = Failure;
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Reply<Self> {
-        let caller = Caller::from_request_parts(parts, app).await?;
+        let mut caller = Caller::from_request_parts(parts, app).await?;
         if let Some(text) = text_header(&parts.headers, &MUSTER_MIN_SEQ)? {
             let seq = caller.open_position(app, text).ok_or_else(|| {
                 Failure::bad("Muster-Min-Seq must be what an answer's Muster-Seq said")
@@ -289,6 +297,7 @@ impl FromRequestParts<App> for Reader {
                     "this server has not seen that part of the log yet",
                 ));
             }
+            caller.min_seq = seq;
         }
         Ok(Reader(caller))
     }

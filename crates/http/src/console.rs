@@ -269,6 +269,7 @@ mod tests {
             token: String::new(),
             expires_at: None,
             session_until: None,
+            min_seq: muster_model::Seq(0),
         };
         let own = |project| s.brain.read(|st| own_gpus(st, &who(project), &node));
         let mut durable = s.brain.watch();

@@ -7900,6 +7900,8 @@ export interface components {
              * @description Bad ones that the budget of the whole window allows, at the rate until now.
              */
             allowed: number;
+            /** @description The moment until which was counted: everything here follows from it. */
+            as_of: components["schemas"]["Timestamp"];
             /**
              * Format: double
              * @description The share of the error budget that is used; more than 1 when the objective is not met.

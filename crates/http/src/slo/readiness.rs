@@ -93,22 +93,22 @@ pub(crate) async fn get(State(app): State<App>, Reader(caller): Reader) -> Reply
 
 fn view(app: &App) -> (Seq, Readiness) {
     let now = app.brain().now();
-    let (seq, mut site, names) = app.brain().read_polled(|s| {
+    let (seq, mut site, names) = app.objective_statuses().read(app.brain(), |s, moment| {
         let names: Vec<_> = s
             .nodes
             .values()
             .filter(|n| !matches!(n.stage, Stage::Enrolled | Stage::Retired))
             .map(|n| n.name.clone())
             .collect();
-        (s.seq, facts(s), names)
+        let mut site = facts(s);
+        site.counted = moment.all.iter().filter(|o| o.status.sli.is_some()).count() as u64;
+        (s.seq, site, names)
     });
     // What a node said before it fell silent does not count.
     let is_fresh = |age: Span| age < FRESH;
     let names_reporting =
         names.iter().filter(|n| app.agents().metrics_age(n, now).is_some_and(is_fresh));
     site.reporting = names_reporting.count() as u64;
-    let standings = app.objective_statuses().get(app.brain());
-    site.counted = standings.iter().filter(|s| s.status.sli.is_some()).count() as u64;
     let backlog = app.post().backlog(app.brain(), now);
     let failing = backlog.into_iter().filter(|b| b.line.failures > 0);
     site.failing = failing.map(|b| b.receiver.to_string()).collect();

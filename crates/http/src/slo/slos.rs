@@ -13,13 +13,14 @@ use muster_api::{
     BurnRate, CauseCount, ChartPoint, FiringRule, Kind, Objectives, SetObjectives, Slo, SloList,
     SloQuery, UnfiredRule,
 };
-use muster_engine::{ObjectiveStatus, State as Site};
+use muster_engine::ObjectiveStatus;
 use muster_model::alert::{Alert, Topic};
 use muster_model::names::Label;
 use muster_model::slo::{Objective, Ppm, Sli, Unit};
 use muster_model::tenant::Role;
 use muster_model::units::Span;
 use muster_model::{Command, Seq};
+use muster_server::slo::ObjectiveMoment;
 use muster_slo::budget::{ChartHour, Counts, Meter};
 use muster_slo::decide::is_part;
 use muster_slo::{Ratio, budget, conditions};
@@ -102,12 +103,11 @@ pub(crate) async fn set_objective(
     let turn = app.turn().lock().await;
     same_objectives(&app, &writer, &raw, Some(&name))?;
     let command = Command::SetObjective { objective: Arc::new(value) };
-    let done = writer.put(&app, &raw, command).await?;
-    app.objective_statuses().forget();
+    writer.put(&app, &raw, command).await?;
     // Who writes next need not wait for its status.
     drop(turn);
-    let slo = find(&app, &writer.caller, name.as_str(), None).await?;
-    Ok(answer(&app, &writer.caller, StatusCode::OK, done.seq, Some(slo.version), &slo))
+    let (seq, slo) = find(&app, &writer.caller, name.as_str(), None).await?;
+    Ok(answer(&app, &writer.caller, StatusCode::OK, seq, Some(slo.version), &slo))
 }
 
 /// Give up an objective. One that comes with Muster is left out from then on.
@@ -124,7 +124,6 @@ pub(crate) async fn delete_objective(
     let _turn = app.turn().lock().await;
     same_objectives(&app, &writer, b"", Some(&name))?;
     let done = writer.put(&app, b"", Command::DeleteObjective { name }).await?;
-    app.objective_statuses().forget();
     Ok(gone(&app, &writer.caller, done.seq))
 }
 
@@ -134,21 +133,22 @@ pub(crate) fn percent(r: Ratio, target: &str) -> String {
     r.percent(u32::try_from(decimals + 2).unwrap_or(4).min(6))
 }
 
-fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
+fn view(app: &App, caller: &Caller, moment: &ObjectiveMoment, s: &ObjectiveStatus) -> Slo {
     let (o, st) = (&s.objective, &s.status);
     let target = o.target.to_string();
     let own = |a: &&Alert| a.topic == Topic::Objective && a.kind == o.name.as_str();
     // What burns because of hardware may be part of the page about that.
-    let burns = conditions::objective(o, st, site.at);
+    let burns = conditions::objective(o, st, moment.written_at);
     let part = |a: &&Alert| burns.as_ref().is_some_and(|c| is_part(c, a)) && sees_alert(caller, a);
     // Of several the most urgent, then the newest.
-    let pages = || site.slo.open().filter(part).max_by_key(|a| (a.urgency, a.raised_at));
-    let open = site.slo.open().find(own).or_else(pages);
+    let pages = || moment.open.iter().filter(part).max_by_key(|a| (a.urgency, a.raised_at));
+    let open = moment.open.iter().find(own).or_else(pages);
     Slo {
         id: o.name.to_string(),
         kind: Kind::Slo,
         name: o.name.to_string(),
         state: st.state(o.target).to_owned(),
+        as_of: moment.at.into(),
         version: caller.version(app, content_version(o)),
         owner: o.owner.clone(),
         description: o.description.clone(),
@@ -204,7 +204,7 @@ fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
             .map(|(cause, count)| CauseCount { cause: *cause, count: *count })
             .collect(),
         gates: o.gates.iter().copied().collect(),
-        gating: site.slo.is_stated() && st.is_exhausted() && !o.gates.is_empty(),
+        gating: moment.stated && st.is_exhausted() && !o.gates.is_empty(),
         mean_time: match o.sli {
             Sli::Interruptions { cost } => budget::mean_time(st.count, cost),
             _ => None,
@@ -216,47 +216,45 @@ fn view(app: &App, caller: &Caller, site: &Site, s: &ObjectiveStatus) -> Slo {
 
 /// Every objective that a caller may see, and its status. Looks at every open job: done aside.
 fn all(app: &App, caller: &Caller) -> (Seq, Vec<Slo>) {
-    let standings = app.objective_statuses().get(app.brain());
-    app.brain().read_polled(|s| {
-        let mine = standings.iter().filter(|x| sees(caller, &x.objective));
-        (s.seq, mine.map(|x| view(app, caller, s, x)).collect())
-    })
+    let moment = app.objective_statuses().recent(app.brain(), caller.min_seq);
+    let mine = moment.all.iter().filter(|x| sees(caller, &x.objective));
+    (moment.seq, mine.map(|x| view(app, caller, &moment, x)).collect())
 }
 
 /// One objective and its status, with its counts hour by hour.
-async fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo> {
+async fn find(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<(Seq, Slo)> {
     let (asked, asking, name) = (app.clone(), caller.clone(), name.to_owned());
     app.aside(&caller.token, move || one(&asked, &asking, &name, hours)).await?
 }
 
-fn one(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<Slo> {
-    let now = app.brain().now();
-    let (standings, tail) = app.objective_statuses().read_with_ledger(app.brain());
-    let one = standings
-        .iter()
-        .find(|x| x.objective.name.as_str() == name && sees(caller, &x.objective))
-        .ok_or_else(|| {
-            Failure::not_found(format!("there is no objective {name}"))
-                .hint("`muster slo` lists them")
-        })?;
-    let o = &one.objective;
-    let last = match hours {
-        Some(h) => Span::hours(u64::from(h)),
-        None => budget::reach(o.window, now).1,
-    };
-    let point = |(h, left): (ChartHour, Option<Ppm>)| ChartPoint {
-        at: h.at.into(),
-        good: h.count.good,
-        total: h.count.total,
-        rate: h.rate.map(Ratio::to_f64),
-        budget_left: left.map(|p| f64::from(p.0) / 1e6),
-    };
-    Ok(app.brain().read_polled(|s| {
-        let ledgers = [&s.slo.book.ledger, &*tail];
-        let chart = Meter::new(o, Counts(&ledgers)).chart(last, now);
+fn one(app: &App, caller: &Caller, name: &str, hours: Option<u32>) -> Reply<(Seq, Slo)> {
+    app.objective_statuses().read(app.brain(), |site, moment| {
+        let one = moment
+            .all
+            .iter()
+            .find(|x| x.objective.name.as_str() == name && sees(caller, &x.objective))
+            .ok_or_else(|| {
+                Failure::not_found(format!("there is no objective {name}"))
+                    .hint("`muster slo` lists them")
+            })?;
+        let o = &one.objective;
+        let last = match hours {
+            Some(h) => Span::hours(u64::from(h)),
+            None => budget::reach(o.window, moment.at).1,
+        };
+        let point = |(h, left): (ChartHour, Option<Ppm>)| ChartPoint {
+            at: h.at.into(),
+            good: h.count.good,
+            total: h.count.total,
+            rate: h.rate.map(Ratio::to_f64),
+            budget_left: left.map(|p| f64::from(p.0) / 1e6),
+        };
+        let ledgers = [&site.slo.book.ledger, &moment.tail];
+        let chart = Meter::new(o, Counts(&ledgers)).chart(last, moment.at);
         let left = one.status.left_after(&chart);
-        Slo { chart: chart.into_iter().zip(left).map(point).collect(), ..view(app, caller, s, one) }
-    }))
+        let chart = chart.into_iter().zip(left).map(point).collect();
+        Ok((moment.seq, Slo { chart, ..view(app, caller, moment, one) }))
+    })
 }
 
 /// List objectives and their status: error budgets, burn rates, what breaks.
@@ -284,7 +282,6 @@ pub(crate) async fn get(
     if q.hours.is_some_and(|h| h == 0 || h > CHART_MAX) {
         return Err(Failure::bad(format!("hours must be between 1 and {CHART_MAX}")).field("hours"));
     }
-    let slo = find(&app, &caller, name.as_str(), q.hours).await?;
-    let seq = app.brain().durable();
+    let (seq, slo) = find(&app, &caller, name.as_str(), q.hours).await?;
     Ok(answer(&app, &caller, StatusCode::OK, seq, Some(slo.version), &slo))
 }

@@ -59,3 +59,35 @@ async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_reporte
     };
     assert_eq!([5, 59, 60].map(lately), [(5, 5), (5, 5), (4, 5)]);
 }
+
+/// An answer about objectives names the record that it follows from: what was counted up to that record is
+/// in it, however short ago somebody else asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn objectives_are_told_as_of_the_record_that_the_answer_names() {
+    let s = site().await;
+    let counter = s.app.counter();
+    let bad =
+        |slo: &serde_json::Value| slo["total"].as_u64().unwrap() - slo["good"].as_u64().unwrap();
+    // From now on it knows what the objectives ask for.
+    counter.record_due_counts(&s.brain, s.brain.now()).await;
+    for failures in 1..=5 {
+        assert_eq!(s.get(&s.admin, "/v1/slos").await.status, 200);
+        counter.served(ServedRequest { submits: false, status: 503, took: Duration::ZERO });
+        counter.flush_counts(&s.brain).await;
+        let known = s.brain.durable();
+        let least = [("muster-min-seq", &*known.to_string())];
+        let none = serde_json::Value::Null;
+        let got = s.call(&s.admin, "GET", "/v1/slos", &none, &least).await;
+        assert!(got.header("muster-seq").parse::<u64>().unwrap() >= known.0);
+        let all = got.json()["items"].clone();
+        let listed = all.as_array().unwrap().iter().find(|o| o["name"] == "api-availability");
+        let listed = listed.unwrap();
+        assert_eq!(bad(listed), failures);
+        let got = s.get(&s.admin, "/v1/slos/api-availability").await;
+        assert!(got.header("muster-seq").parse::<u64>().unwrap() >= known.0);
+        let one = got.json();
+        assert_eq!(bad(&one), failures);
+        let charted: u64 = one["chart"].as_array().unwrap().iter().map(bad).sum();
+        assert_eq!(charted, failures, "a chart counts each once");
+    }
+}

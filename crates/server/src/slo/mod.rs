@@ -10,7 +10,7 @@ pub mod tests;
 
 pub use count::{Counter, ServedRequest};
 pub use muster_executors::alerts::AlertDelivery;
-pub use objective_statuses::ObjectiveStatuses;
+pub use objective_statuses::{ObjectiveMoment, ObjectiveStatuses};
 
 use crate::agents::Agents;
 use crate::brain::Brain;
