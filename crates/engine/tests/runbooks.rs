@@ -593,6 +593,45 @@ fn an_incident_is_closed_with_everything_that_is_open_of_it() {
 }
 
 #[test]
+fn findings_of_an_incident_that_somebody_closed_are_part_of_no_other() {
+    let mut w = crate::health::able(32);
+    w.policy(|p| {
+        p.remediations.rules.push(Rule {
+            kind: Some("*".into()),
+            pool: None,
+            sku: None,
+            steps: vec![Action::Watch],
+            mode: None,
+            leave: None,
+        });
+    });
+    let fail = |w: &mut TestSite, nodes: usize| {
+        let of = |i| {
+            let gpu = Entity::Gpu(node(i), 3);
+            ObservedFinding::new("gpu-off-bus", gpu, Severity::Degraded, w.now)
+        };
+        let findings = (0..nodes).map(of).collect();
+        w.ok(Command::FindingsSeen { findings });
+        w.pass(Span::secs(2));
+        w.engine.state().health.open_incidents().next().map(|i| i.id)
+    };
+    let id = fail(&mut w, 8).expect("a leaf fails");
+    w.ok(Command::CloseIncident { id, reason: "planned work".into() });
+    let closed = w.engine.state().seq.0;
+    w.pass(Span::secs(10));
+    assert_eq!(fail(&mut w, 1), None, "one node fails again");
+    let health = &w.engine.state().health;
+    let before = &health.incidents[&id].findings;
+    assert!(before.iter().all(|f| health.findings[f].incident == Some(id)));
+    // What is found anew counts.
+    let again = fail(&mut w, 8).expect("the leaf fails again");
+    let found = &w.engine.state().health.incidents[&again];
+    assert!(found.findings.iter().all(|f| *f > closed), "{found:?}");
+    assert_eq!((found.count, found.closed.as_ref()), (8, None));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
 fn an_incident_is_not_closed_while_a_remediation_for_it_is_pending() {
     let mut w = crate::health::able(32);
     // The driver said so once: nothing says it again while the node is out.

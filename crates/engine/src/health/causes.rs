@@ -16,6 +16,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// So begins why an incident is over that somebody closed, and no other one.
+pub(super) const CLOSED_BY: &str = "by ";
 /// Findings are compared with those of the last so long.
 const WINDOW: Span = Span::hours(6);
 /// The newest so many are compared: enough to see what is common.
@@ -31,7 +33,7 @@ impl Engine {
             .values()
             .rev()
             .take_while(|f| now.since(f.opened_at) < WINDOW)
-            .filter(|f| self.is_shown(f))
+            .filter(|f| self.is_shown(f) && !self.was_closed_with_incident(f))
             .take(MOST)
             .cloned()
             .collect();
@@ -60,6 +62,14 @@ impl Engine {
         for c in causes {
             self.common_cause(c);
         }
+    }
+
+    /// Is it over, and part of an incident that somebody closed? They have seen it: it counts for no
+    /// other cause. What is still so is found anew.
+    fn was_closed_with_incident(&self, f: &Finding) -> bool {
+        let incident = f.incident.and_then(|i| self.state.health.incidents.get(&i));
+        let closed = incident.and_then(|i| i.closed.as_ref());
+        f.closed.is_some() && closed.is_some_and(|c| c.why.starts_with(CLOSED_BY))
     }
 
     fn hit<'a>(&'a self, f: &'a Finding) -> CorrelationInput<'a> {
