@@ -9,7 +9,7 @@ use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::job::JobState;
-use muster_model::remediation::{Action, RemediationStep, Rule};
+use muster_model::remediation::{Action, Mode, RemediationStep, Rule};
 use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepOutcome};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
@@ -394,6 +394,35 @@ fn approvals_are_not_over_because_automation_runs() {
     let plan = rehearse(state, "approvals-wait", &vars, &Actor::system(), w.now, &none).unwrap();
     assert_eq!(plan.steps[0].saw, "automation.approvals is 0; expected: is 1 or more");
     assert_eq!(plan.outcome, RunOutcome::Resolved, "nothing is pending approval");
+}
+
+#[test]
+fn a_check_for_an_approval_passes_where_somebody_has_to_decide_and_not_for_what_a_limit_delays() {
+    let mut w = crate::health::able(32);
+    // Three nodes are a tenth of the fleet: the fourth is delayed.
+    for i in [0, 8, 16, 24] {
+        crate::health::xid79(&mut w, &node(i));
+        w.pass(Span::mins(6));
+    }
+    let delayed = crate::health::remediation(&w, &node(24)).unwrap();
+    assert!(delayed.why.contains("limit of fleet"), "{}", delayed.why);
+    let saw = |w: &TestSite, book: &str, vars: BTreeMap<String, String>, step: usize| {
+        let (state, who) = (w.engine.state().clone(), ann(Role::Operator));
+        let none = |_: &muster_runbook::Observable| None;
+        let plan = rehearse(state, book, &vars, &who, w.now, &none).unwrap();
+        plan.steps[step].saw.clone()
+    };
+    let of_node = |w: &TestSite, i: usize| saw(w, "driver-hang", vars(i), 1);
+    let of_all = |w: &TestSite| saw(w, "approvals-wait", BTreeMap::new(), 0);
+    assert_eq!(of_node(&w, 0), "node.approval is yes; expected: is yes");
+    assert_eq!(of_node(&w, 24), "node.approval is no; expected: is yes");
+    assert_eq!(of_all(&w), "automation.approvals is 3; expected: is 1 or more");
+    // Where the policy has an operator decide that a node is taken, nothing else delays it.
+    w.policy(|p| {
+        p.remediations.modes.insert(Action::Drain, Mode::Approve);
+    });
+    assert_eq!(of_node(&w, 24), "node.approval is yes; expected: is yes");
+    assert_eq!(of_all(&w), "automation.approvals is 4; expected: is 1 or more");
 }
 
 #[test]
