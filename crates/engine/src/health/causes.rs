@@ -2,6 +2,7 @@
 
 use super::held::{image, of_work, template};
 use crate::Engine;
+use crate::state::HealthState;
 use muster_health::correlate::{Common, CorrelationInput, NodeTraits, correlate};
 use muster_lifecycle::groups::counts;
 use muster_model::FailureMode;
@@ -290,7 +291,7 @@ impl Engine {
             .map(|i| i.id)
             .collect();
         for part in parts {
-            let why = format!("part of incident {id}");
+            let why = HealthState::part_of(id);
             self.emit(None, Event::IncidentClosed { id: part, why });
             self.close_breaker_of(part, &format!("incident {id} has a wider cause"));
         }
@@ -299,7 +300,7 @@ impl Engine {
     /// Nodes whose findings have a cause elsewhere are left alone.
     fn explain_by(&mut self, findings: &[u64], c: &Common) {
         // What is proven and under way stays: the GPU is unhealthy whatever made it so.
-        let keeps = |book: &crate::state::HealthState, f: &Finding| {
+        let keeps = |book: &HealthState, f: &Finding| {
             let r = f.remediation.and_then(|r| book.remediations.get(&r));
             r.is_some_and(|r| r.step != RemediationStep::Proposed && r.action > Action::Drain)
         };
