@@ -9,7 +9,7 @@ use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::job::JobState;
-use muster_model::remediation::{Action, RemediationStep, Rule};
+use muster_model::remediation::{Action, Mode, RemediationStep, Rule};
 use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepOutcome};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
@@ -397,6 +397,35 @@ fn approvals_are_not_over_because_automation_runs() {
 }
 
 #[test]
+fn a_check_for_an_approval_passes_where_somebody_has_to_decide_and_not_for_what_a_limit_delays() {
+    let mut w = crate::health::able(32);
+    // Three nodes are a tenth of the fleet: the fourth is delayed.
+    for i in [0, 8, 16, 24] {
+        crate::health::xid79(&mut w, &node(i));
+        w.pass(Span::mins(6));
+    }
+    let delayed = crate::health::remediation(&w, &node(24)).unwrap();
+    assert!(delayed.why.contains("limit of fleet"), "{}", delayed.why);
+    let saw = |w: &TestSite, book: &str, vars: BTreeMap<String, String>, step: usize| {
+        let (state, who) = (w.engine.state().clone(), ann(Role::Operator));
+        let none = |_: &muster_runbook::Observable| None;
+        let plan = rehearse(state, book, &vars, &who, w.now, &none).unwrap();
+        plan.steps[step].saw.clone()
+    };
+    let of_node = |w: &TestSite, i: usize| saw(w, "driver-hang", vars(i), 1);
+    let of_all = |w: &TestSite| saw(w, "approvals-wait", BTreeMap::new(), 0);
+    assert_eq!(of_node(&w, 0), "node.approval is yes; expected: is yes");
+    assert_eq!(of_node(&w, 24), "node.approval is no; expected: is yes");
+    assert_eq!(of_all(&w), "automation.approvals is 3; expected: is 1 or more");
+    // Where the policy has an operator decide that a node is taken, nothing else delays it.
+    w.policy(|p| {
+        p.remediations.modes.insert(Action::Drain, Mode::Approve);
+    });
+    assert_eq!(of_node(&w, 24), "node.approval is yes; expected: is yes");
+    assert_eq!(of_all(&w), "automation.approvals is 4; expected: is 1 or more");
+}
+
+#[test]
 fn a_job_that_ran_waits_since_its_last_attempt_ended() {
     let mut w = TestSite::new(1, 8);
     let job = w.run(common::gang(1, 8));
@@ -589,6 +618,45 @@ fn an_incident_is_closed_with_everything_that_is_open_of_it() {
         let notes: Vec<&str> = i.notes.iter().map(|n| n.text.as_str()).collect();
         assert_eq!(notes, ["closed: planned work"]);
     }
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+#[test]
+fn findings_of_an_incident_that_somebody_closed_are_part_of_no_other() {
+    let mut w = crate::health::able(32);
+    w.policy(|p| {
+        p.remediations.rules.push(Rule {
+            kind: Some("*".into()),
+            pool: None,
+            sku: None,
+            steps: vec![Action::Watch],
+            mode: None,
+            leave: None,
+        });
+    });
+    let fail = |w: &mut TestSite, nodes: usize| {
+        let of = |i| {
+            let gpu = Entity::Gpu(node(i), 3);
+            ObservedFinding::new("gpu-off-bus", gpu, Severity::Degraded, w.now)
+        };
+        let findings = (0..nodes).map(of).collect();
+        w.ok(Command::FindingsSeen { findings });
+        w.pass(Span::secs(2));
+        w.engine.state().health.open_incidents().next().map(|i| i.id)
+    };
+    let id = fail(&mut w, 8).expect("a leaf fails");
+    w.ok(Command::CloseIncident { id, reason: "planned work".into() });
+    let closed = w.engine.state().seq.0;
+    w.pass(Span::secs(10));
+    assert_eq!(fail(&mut w, 1), None, "one node fails again");
+    let health = &w.engine.state().health;
+    let before = &health.incidents[&id].findings;
+    assert!(before.iter().all(|f| health.findings[f].incident == Some(id)));
+    // What is found anew counts.
+    let again = fail(&mut w, 8).expect("the leaf fails again");
+    let found = &w.engine.state().health.incidents[&again];
+    assert!(found.findings.iter().all(|f| *f > closed), "{found:?}");
+    assert_eq!((found.count, found.closed.as_ref()), (8, None));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 

@@ -154,8 +154,10 @@ fn concerns(
     }
 }
 
-/// The worst first, then what began first, then the surest.
-fn order(k: &NumberedFinding<'_>) -> (Reverse<Severity>, Time, Reverse<u16>, u64) {
+/// In which order findings are named with a verdict: the worst first, then what began first, then the
+/// surest.
+#[must_use]
+pub fn cause_order(k: &NumberedFinding<'_>) -> (Reverse<Severity>, Time, Reverse<u16>, u64) {
     (Reverse(k.seen.severity), k.seen.first_seen, Reverse(k.seen.confidence), k.id)
 }
 
@@ -193,7 +195,7 @@ pub fn attribute(
         .filter_map(|k| Some((component(k.seen)?, *k)))
         .filter(|(b, k)| concerns(k.seen, *b, key, ended.nodes))
         .collect();
-    near.sort_by_key(|(b, k)| (*b, order(k)));
+    near.sort_by_key(|(b, k)| (*b, cause_order(k)));
     let of = |which: Component| -> Vec<NumberedFinding<'_>> {
         near.iter().filter(|(b, _)| *b == which).map(|(_, k)| *k).collect()
     };

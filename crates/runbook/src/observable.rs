@@ -36,7 +36,7 @@ looks! {
     NodeSeverity "node.severity" Some("node"), "none, info, warning, degraded, critical";
     /// What its remediation does.
     NodeRemediation "node.remediation" Some("node"), "none, watch, drain, reset_gpu, reboot, power_cycle, replace";
-    /// Does its remediation wait for somebody's word?
+    /// Is a remediation of it pending approval? One that a limit delays is not.
     NodeApproval "node.approval" Some("node"), "yes or no";
     /// How its last test ended.
     NodeTest "node.test" Some("node"), "none, running, passed, failed";

@@ -523,15 +523,16 @@ pub(super) fn lost(e: &mut Engine, name: &NodeName, last_seen: Time) -> Result<A
     e.stop_awaiting_node(name);
     e.emit(None, Event::NodeLost { node: name.clone(), last_seen });
     let here: Vec<JobId> = e.state.attempts_on(name).map(|j| j.id).collect();
-    for id in here {
+    for id in &here {
         let reason = StopReason::NodeLost { node: name.clone() };
-        if lose_slot(e, id, name, reason, last_seen) {
-            e.swap(id);
-            e.conclude_job(id);
+        if lose_slot(e, *id, name, reason, last_seen) {
+            e.swap(*id);
+            e.conclude_job(*id);
         }
     }
     e.finish_drain(name);
     e.node_lost_found(name, last_seen);
+    e.attribute_to_loss(name, &here);
     Ok(Answer::Done)
 }
 

@@ -2,6 +2,7 @@
 
 use super::held::{image, of_work, template};
 use crate::Engine;
+use crate::state::HealthState;
 use muster_health::correlate::{Common, CorrelationInput, NodeTraits, correlate};
 use muster_lifecycle::groups::counts;
 use muster_model::FailureMode;
@@ -16,6 +17,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// So begins why an incident is over that somebody closed, and no other one.
+pub(super) const CLOSED_BY: &str = "by ";
 /// Findings are compared with those of the last so long.
 const WINDOW: Span = Span::hours(6);
 /// The newest so many are compared: enough to see what is common.
@@ -31,7 +34,7 @@ impl Engine {
             .values()
             .rev()
             .take_while(|f| now.since(f.opened_at) < WINDOW)
-            .filter(|f| self.is_shown(f))
+            .filter(|f| self.is_shown(f) && !self.was_closed_with_incident(f))
             .take(MOST)
             .cloned()
             .collect();
@@ -60,6 +63,14 @@ impl Engine {
         for c in causes {
             self.common_cause(c);
         }
+    }
+
+    /// Is it over, and part of an incident that somebody closed? They have seen it: it counts for no
+    /// other cause. What is still so is found anew.
+    fn was_closed_with_incident(&self, f: &Finding) -> bool {
+        let incident = f.incident.and_then(|i| self.state.health.incidents.get(&i));
+        let closed = incident.and_then(|i| i.closed.as_ref());
+        f.closed.is_some() && closed.is_some_and(|c| c.why.starts_with(CLOSED_BY))
     }
 
     fn hit<'a>(&'a self, f: &'a Finding) -> CorrelationInput<'a> {
@@ -280,7 +291,7 @@ impl Engine {
             .map(|i| i.id)
             .collect();
         for part in parts {
-            let why = format!("part of incident {id}");
+            let why = HealthState::part_of(id);
             self.emit(None, Event::IncidentClosed { id: part, why });
             self.close_breaker_of(part, &format!("incident {id} has a wider cause"));
         }
@@ -289,7 +300,7 @@ impl Engine {
     /// Nodes whose findings have a cause elsewhere are left alone.
     fn explain_by(&mut self, findings: &[u64], c: &Common) {
         // What is proven and under way stays: the GPU is unhealthy whatever made it so.
-        let keeps = |book: &crate::state::HealthState, f: &Finding| {
+        let keeps = |book: &HealthState, f: &Finding| {
             let r = f.remediation.and_then(|r| book.remediations.get(&r));
             r.is_some_and(|r| r.step != RemediationStep::Proposed && r.action > Action::Drain)
         };

@@ -1,5 +1,6 @@
 //! Operators' words about health, and what detectors and hands report.
 
+use super::causes::CLOSED_BY;
 use super::limits::is_out;
 use crate::Engine;
 use crate::lookup::{find, find_versioned, with_reason};
@@ -159,7 +160,7 @@ fn close_incident(e: &mut Engine, id: u64, by: &str, reason: &str) -> Result<(),
     refuse_unheard(e, id)?;
     refuse_pending(e, id)?;
     let why = format!("closed with incident {id} by {by}: {reason}");
-    let end = format!("by {by}: {reason}");
+    let end = format!("{CLOSED_BY}{by}: {reason}");
     let open = e.state.health.open().filter(|f| f.incident == Some(id));
     let open: Vec<u64> = open.map(|f| f.id).collect();
     e.emit(None, Event::IncidentNoted { id, text: format!("closed: {reason}") });

@@ -5,7 +5,8 @@ use super::work::LateEndReport;
 use crate::Engine;
 use crate::state::PAST_NODES;
 use muster_health::attribute::{
-    AFTER, Attribution, BEFORE, EndedAttempt, NumberedFinding, attribute, names_cause,
+    AFTER, Attribution, BEFORE, EndedAttempt, FINDINGS_MAX, NumberedFinding, attribute,
+    cause_order, names_cause,
 };
 use muster_health::modes;
 use muster_model::FailureMode;
@@ -153,7 +154,10 @@ impl Engine {
         if self.may_be_as_old(f, seen, ended) {
             return Cow::Owned(ObservedFinding { first_seen: ended.at, ..seen.clone() });
         }
-        let stands = f.closed.is_none() && !f.inferred && seen.last_seen + STANDS >= ended.at;
+        // A lost node is silent until it is heard again, which closes the finding.
+        let silent = seen.kind == FailureMode::NODE_LOST;
+        let repeated = !f.inferred && seen.last_seen + STANDS >= ended.at;
+        let stands = f.closed.is_none() && (silent || repeated);
         if !stands || seen.last_seen >= ended.at {
             return Cow::Borrowed(seen);
         }
@@ -255,6 +259,38 @@ impl Engine {
             let Attribution { verdict, findings, reason } = found;
             self.write_repeats(&findings);
             let reason = format!("{}; {reason}", p.reason);
+            let event = Event::AttemptAttributed { key, verdict, findings, reason };
+            self.emit(Some(&job.project), event);
+        }
+    }
+
+    /// A node is lost, and the finding of that was opened after these jobs were settled: an attempt that
+    /// ended with the loss rests on that finding, too.
+    pub(crate) fn attribute_to_loss(&mut self, node: &NodeName, jobs: &[JobId]) {
+        let (now, book) = (self.state.now, &self.state.health);
+        let entity = Entity::Node(node.clone());
+        let Some(loss) = book.open_of(&entity, FailureMode::NODE_LOST.code()).cloned() else {
+            return;
+        };
+        let ended = |p: &&PastAttempt| {
+            p.ended_at >= now
+                && p.verdict == Verdict::Infrastructure
+                && matches!(p.stopped_for, Some(StopReason::NodeLost { .. }))
+                && !p.findings.contains(&loss.id)
+        };
+        for id in jobs {
+            let Some(job) = self.state.jobs.get(id).cloned() else { continue };
+            let Some(p) = job.past.last().filter(ended) else { continue };
+            let book = &self.state.health;
+            let before = p.findings.iter().filter_map(|id| book.findings.get(id));
+            let mut known: Vec<NumberedFinding<'_>> = before
+                .chain([&loss])
+                .map(|f| NumberedFinding { id: f.id, seen: &f.seen, opened_at: f.opened_at })
+                .collect();
+            known.sort_by_key(cause_order);
+            let findings = known.iter().take(FINDINGS_MAX).map(|k| k.id).collect();
+            let key = AttemptKey { job: *id, attempt: p.no };
+            let (verdict, reason) = (p.verdict, p.reason.clone());
             let event = Event::AttemptAttributed { key, verdict, findings, reason };
             self.emit(Some(&job.project), event);
         }

@@ -1,13 +1,13 @@
 //! From an act of a runbook to the command that the API has for it.
 
-use super::observe::remediation;
+use super::observe::{awaits_approval, remediation};
 use crate::Engine;
 use muster_model::command::{Actor, Command, Refusal, RefusalCode, Request};
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::placement::GpuSet;
 use muster_model::qualification::Level;
-use muster_model::remediation::RemediationStep;
+use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::runbook::Run;
 use muster_model::tenant::{Role, TokenUse};
 use muster_runbook::{Act, ActKind};
@@ -203,12 +203,16 @@ impl Engine {
             conflict(format!("node {node} has no remediation for that"))
                 .hint(format!("`muster remediations --node {node}` shows what it has"))
         };
-        let waits = self.state.health.remediations_of(&node).find(|r| {
+        let open = |r: &&Arc<Remediation>| {
             matches!(
                 r.step,
                 RemediationStep::Proposed | RemediationStep::Moving | RemediationStep::Approval
             ) && r.approved.is_none()
-        });
+        };
+        let all = || self.state.health.remediations_of(&node).filter(open);
+        // One that a limit delays needs nobody.
+        let pending = all().find(|r| awaits_approval(&self.state, r));
+        let waits = pending.or_else(|| all().next());
         Ok(match kind {
             ActKind::Approve => Command::ApproveRemediation { id: waits.ok_or_else(none)?.id },
             ActKind::Deny => Command::DenyRemediation { id: waits.ok_or_else(none)?.id, reason },

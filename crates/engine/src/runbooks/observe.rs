@@ -7,7 +7,7 @@ use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::qualification::Outcome;
-use muster_model::remediation::{Remediation, RemediationStep};
+use muster_model::remediation::{Action, Remediation, RemediationStep};
 use muster_model::topology::Level;
 use muster_model::units::Time;
 use muster_runbook::{Observable, Test, Value};
@@ -60,6 +60,13 @@ pub(super) fn remediation<'a>(s: &'a State, n: &NodeName) -> Option<&'a Arc<Reme
         .max_by_key(|r| (r.action, r.id))
 }
 
+/// Has an operator to decide about a remediation? What a limit, missing proof or stopped automation
+/// delays goes on by itself.
+pub(super) fn awaits_approval(s: &State, r: &Remediation) -> bool {
+    let stopped = s.health.automation.stopped.is_some();
+    r.is_pending() && !r.is_delayed(s.policy.remediations.mode(Action::Drain), stopped)
+}
+
 fn of_node(s: &State, test: &Test, n: &Arc<Node>) -> Value {
     let of_kind =
         |k: &str| test.kind.as_deref().is_none_or(|want| want.split('|').any(|w| w.trim() == k));
@@ -87,13 +94,7 @@ fn of_node(s: &State, test: &Test, n: &Arc<Node>) -> Value {
             Value::Word(remediation(s, &n.name).map_or("none", |r| r.action.word()).into())
         }
         Observable::NodeApproval => {
-            let asks = |r: &&Arc<Remediation>| {
-                r.step == RemediationStep::Approval
-                    || r.step == RemediationStep::Proposed
-                        && r.approved.is_none()
-                        && r.until.is_none()
-            };
-            Value::yes(s.health.remediations_of(&n.name).any(|r| asks(&r)))
+            Value::yes(s.health.remediations_of(&n.name).any(|r| awaits_approval(s, r)))
         }
         Observable::NodeTest => Value::Word(
             match (&n.qualifying, &n.qualified) {
@@ -174,8 +175,7 @@ fn of_fleet(s: &State, look: &Observable) -> Value {
             number(nodes().filter(|n| crate::health::is_out(&s.health, n)).count())
         }
         Observable::AutomationApprovals => {
-            let waits = |r: &&Arc<Remediation>| r.step == RemediationStep::Approval;
-            number(s.health.live_remediations().filter(waits).count())
+            number(s.health.live_remediations().filter(|r| awaits_approval(s, r)).count())
         }
         Observable::FleetProtected => number(nodes().filter(|n| n.protected).count()),
         Observable::FleetLost => number(nodes().filter(|n| !n.reachable).count()),

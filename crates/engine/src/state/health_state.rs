@@ -166,6 +166,27 @@ impl HealthState {
             || i.count > i.findings.len() as u64 && self.open().any(of_it)
     }
 
+    /// Why an incident is over that became part of a wider one.
+    pub(crate) fn part_of(whole: u64) -> String {
+        format!("part of incident {whole}")
+    }
+
+    /// Incidents that became part of another one, and those that were part of them by then, as far as
+    /// they are kept.
+    #[must_use]
+    pub fn parts_of(&self, id: u64) -> Vec<Arc<Incident>> {
+        let mut parts: Vec<Arc<Incident>> = Vec::new();
+        let mut wholes = vec![id];
+        while let Some(whole) = wholes.pop() {
+            let why = HealthState::part_of(whole);
+            let joined = |i: &&Arc<Incident>| i.closed.as_ref().is_some_and(|c| c.why == why);
+            let new: Vec<Arc<Incident>> = self.incidents.values().filter(joined).cloned().collect();
+            wholes.extend(new.iter().map(|i| i.id));
+            parts.extend(new);
+        }
+        parts
+    }
+
     /// Were incidents or findings that were over after this moment left out of the working state?
     #[must_use]
     pub fn has_forgotten_since(&self, from: Time) -> bool {

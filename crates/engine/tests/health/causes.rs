@@ -462,6 +462,10 @@ fn an_incident_of_which_nothing_is_left_but_what_a_wider_one_has_is_part_of_that
     let rack = |e: &Entity| matches!(e, Entity::Domain(muster_model::topology::Level::Rack, _));
     assert!(w.engine.state().health.open_incidents().any(|i| rack(&i.cause)));
     assert!(!of_version(&w), "nothing would ever close it");
+    let book = &w.engine.state().health;
+    let whole = book.open_incidents().find(|i| rack(&i.cause)).expect("the rack's");
+    let parts = book.parts_of(whole.id);
+    assert!(parts.iter().any(|i| matches!(i.cause, Entity::Version(..))), "{parts:?}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! A job that ended stays ended: what is learnt later changes whose doing it was, and no more.
 
 use super::*;
-use crate::common::{crash, gang, node, number, replay};
+use crate::common::{checkpoints, crash, gang, node, number, replay};
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
 use muster_model::job::{Exit, JobState, SlotEnd, StopReason, Verdict};
+use muster_model::spec::{JobSpec, OnPartition};
 use muster_model::units::Span;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -90,6 +91,51 @@ fn what_begins_on_a_node_that_was_lost_or_restarted_after_an_end_did_not_cause_i
         assert_eq!(p.verdict, Verdict::Application, "lost: {lost}, {boot}: {p:?}");
         no_odd_steps(&w);
         assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+    }
+}
+
+/// The finding that a node is lost is opened after the attempt is, where nothing of it runs elsewhere.
+#[test]
+fn an_attempt_that_is_lost_with_its_node_rests_on_the_finding_of_that() {
+    let waits = |mins: u64| JobSpec {
+        checkpoint: checkpoints(false),
+        on_partition: Some(OnPartition::StopAfter(Span::mins(mins))),
+        ..gang(1, 8)
+    };
+    // With a fence it ends long after its node was last heard.
+    for (what, spec) in [("alone", gang(1, 8)), ("a gang", gang(2, 8)), ("fenced", waits(20))] {
+        // A silent node may be given work until it is called lost.
+        for silent_before in [false, true] {
+            let mut w = able(4);
+            let heard = w.now;
+            w.pass(Span::secs(5));
+            let job = w.submit(spec.clone());
+            let last_seen = if silent_before {
+                heard
+            } else {
+                w.start(job);
+                w.now
+            };
+            w.pass(Span::secs(25));
+            let nodes = w.nodes_of(job);
+            w.ok(Command::NodeLost { node: nodes[0].clone(), last_seen });
+            if let Some(other) = nodes.get(1) {
+                w.report(job, other, Observed::Ended(SlotEnd::Stopped));
+            }
+            w.sleep(Span::mins(25));
+            let lost = Entity::Node(nodes[0].clone());
+            let found = w.engine.state().health.open_of(&lost, "node-lost").expect("it is away");
+            let p = &w.job(job).past[0];
+            let case = format!("{what}, silent before: {silent_before}: {p:?}");
+            assert_eq!(
+                (p.verdict, &p.findings[..]),
+                (Verdict::Infrastructure, &[found.id][..]),
+                "{case}"
+            );
+            assert!(matches!(p.stopped_for, Some(StopReason::NodeLost { .. })), "{case}");
+            no_odd_steps(&w);
+            assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+        }
     }
 }
 

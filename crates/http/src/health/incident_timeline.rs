@@ -31,6 +31,13 @@ fn describe_change(news: AlertChange) -> &'static str {
     }
 }
 
+/// An alert that may become part of one of the incident.
+#[derive(Default)]
+struct OtherAlert {
+    page: bool,
+    called: u32,
+}
+
 /// Everything that the log shows of an incident.
 pub(super) struct IncidentTimeline {
     pub(super) incident: Arc<Incident>,
@@ -48,7 +55,15 @@ pub(super) struct IncidentTimeline {
     /// How often somebody was to be called, whether anybody could be reached or not.
     pub(super) wanted: u32,
     runs: BTreeSet<u64>,
+    /// It and the incidents that became part of it.
+    incidents: BTreeSet<u64>,
+    /// The numbers of the findings that are listed with these.
+    finding_ids: BTreeSet<u64>,
     alerts: BTreeSet<String>,
+    /// What these alerts are grouped by: another alert may become part of one.
+    groups: BTreeSet<String>,
+    /// Alerts that are not of it so far.
+    others: BTreeMap<String, OtherAlert>,
     /// Those of the alerts that are pages.
     pages: BTreeSet<String>,
     /// Acts that call somebody.
@@ -65,12 +80,18 @@ impl IncidentTimeline {
         while nodes.len() > NODES {
             nodes.pop_last();
         }
+        let parts = s.health.parts_of(incident.id);
+        let all = || parts.iter().chain([&incident]);
         let gpus = |n: &NodeName| {
             s.nodes.get(n).map_or(0, |n| n.inventory.gpus.len() + n.missing_gpus.len()) as u64
         };
         IncidentTimeline {
             gpus: nodes.iter().map(|n| (n.clone(), gpus(n))).collect(),
             abouts: nodes.iter().map(|n| NodeSubjects::new(s, n)).collect(),
+            incidents: all().map(|i| i.id).collect(),
+            finding_ids: all().flat_map(|i| &i.findings).copied().collect(),
+            groups: all().map(|i| format!("incident:{}", i.id)).collect(),
+            others: BTreeMap::new(),
             incident,
             findings,
             entries: Vec::new(),
@@ -112,7 +133,15 @@ impl IncidentTimeline {
         self.entries.push(IncidentEntry { at: r.at.into(), what, node, actor, text });
     }
 
+    /// The number of the first record that may be about it: findings were there before the incident was
+    /// known as one.
+    pub(super) fn first(&self) -> u64 {
+        let first = self.finding_ids.first().into_iter().chain(self.incidents.first());
+        first.copied().min().unwrap_or(self.incident.id)
+    }
+
     pub(super) fn read(&mut self, r: &Record) {
+        self.note_other_alerts(r);
         let id = self.incident.id;
         match &r.event {
             Event::IncidentOpened { incident } if incident.id == id => {
@@ -160,6 +189,7 @@ impl IncidentTimeline {
             }
             Event::AlertOpened { alert } if self.refers_to(&alert.link) => {
                 self.alerts.insert(alert.id.clone());
+                self.groups.insert(alert.group.clone());
                 self.pages_by(alert);
                 let text = format!("{}: {}", alert.urgency.word(), alert.summary);
                 self.add(r, "alert", None, text);
@@ -203,11 +233,40 @@ impl IncidentTimeline {
         }
     }
 
-    /// Is this the address of the incident, or of a finding of it?
+    /// An alert that becomes part of one of the incident has notified people of it, too.
+    fn note_other_alerts(&mut self, r: &Record) {
+        match &r.event {
+            Event::AlertOpened { alert } | Event::AlertChanged { alert } => {
+                let other = self.others.entry(alert.id.clone()).or_default();
+                other.page |= alert.urgency == Urgency::Page;
+            }
+            Event::AlertsNotified { alerts, .. } => {
+                for (id, news) in alerts {
+                    if let Some(other) = self.others.get_mut(id) {
+                        other.called += u32::from(other.page && *news != AlertChange::Over);
+                    }
+                }
+            }
+            Event::AlertClosed { alert } => {
+                let Some(other) = self.others.remove(&alert.id) else { return };
+                let into = alert.merged_into.as_ref();
+                let joins = into.is_some_and(|group| self.groups.contains(group));
+                if joins && !self.alerts.contains(&alert.id) {
+                    self.called += other.called;
+                    self.wanted += u32::from(other.page);
+                    let text = format!("became part of it: {}", alert.summary);
+                    self.add(r, "alert", None, text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Is this the address of the incident, of one that became part of it, or of a finding of these?
     fn refers_to(&self, link: &str) -> bool {
         let number = |prefix| link.strip_prefix(prefix).and_then(|n| n.parse::<u64>().ok());
-        number("/incidents/") == Some(self.incident.id)
-            || number("/findings/").is_some_and(|f| self.findings.contains_key(&f))
+        number("/incidents/").is_some_and(|i| self.incidents.contains(&i))
+            || number("/findings/").is_some_and(|f| self.finding_ids.contains(&f))
     }
 
     fn within(&self, at: Time) -> bool {
@@ -421,6 +480,41 @@ mod tests {
         assert_eq!((s.impact(Time(200 * MIN), 0).pages, s.wanted), (0, 3));
         s.read(&record(63 * MIN, None, ended(4, "stored in pages.jsonl, sent to hooks.example")));
         assert_eq!((s.impact(Time(200 * MIN), 0).pages, s.wanted), (1, 3));
+    }
+
+    #[test]
+    fn pages_of_what_became_part_of_an_incident_are_its_own() {
+        let closed = Closed { at: Time(62 * MIN), why: "part of incident 7".into() };
+        let part = Incident { id: 6, findings: vec![4], ..(*incident()).clone() };
+        let mut site = Site::default();
+        site.health.incidents.insert(6, Arc::new(Incident { closed: Some(closed), ..part }));
+        let mut s = IncidentTimeline::new(&site, incident());
+        assert_eq!(s.first(), 4, "its part was found before it");
+        let page = |id: &str, link: &str, into: Option<&str>| {
+            let mut alert = alert(link, Urgency::Page);
+            (alert.id, alert.merged_into) = (id.into(), into.map(Into::into));
+            alert
+        };
+        let all = [
+            // Of the incident that became part of it, and of a node below what is the cause.
+            ("a6", "/incidents/6", Some("incident:7")),
+            ("a3", "/findings/3", Some("incident:7")),
+            // Of others.
+            ("a2", "/findings/2", None),
+            ("a8", "/findings/1", Some("incident:8")),
+        ];
+        for (id, link, _) in all {
+            s.read(&record(61 * MIN, None, Event::AlertOpened { alert: page(id, link, None) }));
+        }
+        let alerts = all.iter().map(|(id, ..)| ((*id).into(), AlertChange::Firing)).collect();
+        let receiver = "oncall".parse().unwrap();
+        s.read(&record(61 * MIN, None, Event::AlertsNotified { receiver, alerts }));
+        for (id, link, into) in all {
+            s.read(&record(62 * MIN, None, Event::AlertClosed { alert: page(id, link, into) }));
+        }
+        assert_eq!((s.impact(Time(200 * MIN), 0).pages, s.wanted), (2, 2));
+        let joined = s.entries.iter().filter(|e| e.text == "became part of it: leaf l1 is lost");
+        assert_eq!(joined.count(), 1);
     }
 
     #[test]

@@ -35,8 +35,7 @@ async fn record_of(app: &App, id: u64) -> Reply<(Seq, IncidentRecord, u32)> {
         found.ok_or_else(|| missing("incident", id, "muster incident --all"))?;
     shown.changes =
         incidents::changes(app, &incident_timeline.incident, &incident_timeline.nodes()).await?;
-    // Findings were there before the incident was known as one.
-    let first = incident_timeline.incident.findings.first().copied().unwrap_or(id).min(id);
+    let first = incident_timeline.first();
     let after = Seq(first.saturating_sub(256).max(seq.0.saturating_sub(LOOKED_AT)));
     let mut log = Cursor::new(app.brain(), after);
     while let Some(records) = log.next_batch(seq).await? {
