@@ -625,7 +625,7 @@ async fn a_quota_that_has_borrowed_all_that_it_may_is_not_said_to_borrow_more() 
     when(&s, first["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
     let second = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
     let why = one_reason(&s, &second, &spec(2)).await;
-    let short = "quota a leaves 0 of the 2 GPUs it asks for: 2 owned, 4 used";
+    let short = "quota a leaves 0 of the 2 GPUs it asks for: 2 owned, 2 borrowed, 4 used";
     assert_eq!(why, format!("{short}; it has borrowed all that it may"));
 }
 
@@ -704,7 +704,7 @@ async fn what_a_quota_never_allows_waits_and_every_answer_says_so_in_the_same_wo
     assert_eq!(
         why,
         "quota a leaves 4 of the 8 GPUs it asks for, and never will as the quotas are set: 4 owned, \
-         and a root of the tree borrows from nobody"
+         0 used; a root of the tree borrows from nobody"
     );
     // It delays nobody, and whoever waits after it reads that.
     let fits = s.post(&s.user, "/v1/jobs", &spec(4)).await.json();
