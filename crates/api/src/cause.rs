@@ -91,13 +91,13 @@ pub struct CauseRunbook {
     pub name: String,
     /// What it is about.
     pub title: String,
-    /// The first step that is left to do, from 1; null where nothing is left to do.
+    /// The step that `run` is at, or the first that is left to do, from 1; null where nothing is left to do.
     pub step: Option<u32>,
     /// What that step is about, or why nothing is left to do.
     pub step_title: String,
     /// What the runbook asks for, as far as the cause says it: `node`, `gpu`, `finding` and others.
     pub vars: BTreeMap<String, String>,
-    /// The run that is active about the same node or incident.
+    /// The run of it that is active about the same incident, node, job or breaker, or that was given nothing.
     pub run: Option<String>,
 }
 

@@ -22,6 +22,10 @@ pub struct Quotas {
     pub quotas: Arc<m::Quotas>,
     /// How it is used.
     pub report: QuotaReport,
+    /// What of the tree has no effect, in words; also in the answer of a dry run. It is allowed, because what others
+    /// lend may change. A token that is bound to a project gets none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// `PUT /v1/quotas`. Accepts what `GET` returned.
@@ -42,4 +46,8 @@ pub struct SetQuotas {
     #[serde(default, skip_serializing)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub report: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Not looked at.
+    #[serde(default, skip_serializing)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>))]
+    pub warnings: Option<Vec<String>>,
 }

@@ -134,5 +134,6 @@ impl Client {
 
 fn whole(quotas: &Arc<muster_model::quota::Quotas>) -> SetQuotas {
     let quotas = Arc::clone(quotas);
-    SetQuotas { quotas, kind: Some(Kind::Quotas), version: None, report: None }
+    let kind = Some(Kind::Quotas);
+    SetQuotas { quotas, kind, version: None, report: None, warnings: None }
 }

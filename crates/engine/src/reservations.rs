@@ -15,7 +15,7 @@ use muster_model::spec::Tier;
 use muster_model::topology::Level;
 use muster_model::units::Time;
 use muster_scheduler::Block;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl State {
@@ -47,6 +47,22 @@ impl State {
                 self.in_domain(*level, path).map(|n| n.name.clone()).collect()
             }
         }
+    }
+
+    /// Nodes whose maintenance window is open, and what that is called: no new work is placed there. Everybody
+    /// may know of them.
+    #[must_use]
+    pub fn nodes_in_maintenance(&self, now: Time) -> BTreeMap<NodeName, Label> {
+        let mut out = BTreeMap::new();
+        for b in self.reservations.values() {
+            let r = &b.reservation;
+            if r.is_maintenance() && r.window(now).is_some_and(|(start, _)| start <= now) {
+                for node in self.reserved_nodes(b) {
+                    out.entry(node).or_insert_with(|| r.name.clone());
+                }
+            }
+        }
+        out
     }
 
     /// Checks a reservation against the site, and chooses its nodes where it asks for GPUs: nothing

@@ -9,6 +9,7 @@ pub(crate) mod dependencies;
 mod ended;
 pub(crate) mod ended_names;
 mod error;
+mod gpu_use;
 pub(crate) mod health_state;
 pub(crate) mod index;
 mod payloads;
@@ -17,6 +18,7 @@ mod site_runbooks;
 mod slo_state;
 
 pub use error::ApplyError;
+pub use gpu_use::GpuUse;
 pub use health_state::{Automation, AutomationStop, HealthState};
 pub use site_runbooks::SiteRunbooks;
 pub use slo_state::{ExternalCondition, ObjectiveStatus, SloState};

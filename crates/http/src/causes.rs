@@ -144,8 +144,7 @@ fn cause(
     books: &mut RunbookLookup<'_>,
 ) -> OpenCause {
     let (kind, entity, summary) = lead(g);
-    let on = g.findings.iter().filter_map(|f| f.seen.entity.node());
-    let nodes: BTreeSet<&NodeName> = on.chain(g.remediations.iter().map(|r| &r.node)).collect();
+    let nodes = nodes(g);
     let mut found = g.findings.clone();
     found.sort_by_key(|f| (Reverse(f.seen.severity), f.id));
     let affected = affected(s, caller, g);
@@ -244,17 +243,24 @@ impl RunbookLookup<'_> {
         let takes = |name: &String| book.needs.contains(name) || book.takes.contains(name);
         let vars: BTreeMap<String, String> =
             vars(g).into_iter().filter(|(name, _)| takes(name)).collect();
-        let same = |name: &str, run: &BTreeMap<String, String>| {
-            vars.get(name).is_some_and(|v| run.get(name) == Some(v))
-        };
-        let mut runs = site.runbooks.live().filter(|r| r.book == book.name);
-        let run = runs.find(|r| same("node", &r.vars) || same("incident", &r.vars));
+        let (name, title) = (book.name.clone(), book.title.clone());
+        let nodes: BTreeSet<String> = nodes(g).into_iter().map(ToString::to_string).collect();
+        let runs = site.runbooks.live().filter(|r| r.book == book.name);
+        let runs = runs.filter(|r| is_about(&r.vars, &vars, &nodes));
+        // One about the node that stands for the cause comes before one about another of its nodes.
+        if let Some(r) = runs.min_by_key(|r| (r.vars.get("node") != vars.get("node"), r.id)) {
+            // A run has the text and the variables that it began with.
+            let of = parse(&r.book, &r.text).ok();
+            let step = of.as_ref().and_then(|book| book.step(r.step));
+            let step_title = step.map(|x| fill(&x.title, &r.vars)).unwrap_or_default();
+            let (step, run) = (Some(r.step), Some(r.id.to_string()));
+            return Some(CauseRunbook { name, title, step, step_title, vars, run });
+        }
         let (missing, _) = book.check_vars(&vars);
-        let step = match run {
-            Some(r) => Some(r.step),
+        let step = match missing.is_empty() {
             // What is not known cannot be looked up.
-            None if !missing.is_empty() => Some(1),
-            None => current_step(site, book, &vars),
+            false => Some(1),
+            true => current_step(site, book, &vars),
         };
         let watched = g.remediations.iter().any(|r| r.step == RemediationStep::Probation);
         let step_title = match step.and_then(|no| book.step(no)) {
@@ -262,9 +268,30 @@ impl RunbookLookup<'_> {
             None if watched => "nothing to do while the node is on probation".to_owned(),
             None => "nothing is left to do".to_owned(),
         };
-        let run = run.map(|r| r.id.to_string());
-        let (name, title) = (book.name.clone(), book.title.clone());
-        Some(CauseRunbook { name, title, step, step_title, vars, run })
+        Some(CauseRunbook { name, title, step, step_title, vars, run: None })
+    }
+}
+
+/// All nodes that a cause is about.
+fn nodes<'a>(g: &CauseGroup<'a>) -> BTreeSet<&'a NodeName> {
+    let on = g.findings.iter().filter_map(|f| f.seen.entity.node());
+    on.chain(g.remediations.iter().map(|r| &r.node)).collect()
+}
+
+/// Is a run, which has these variables, about a cause on these nodes that would give a run `vars`? One
+/// that was given nothing is about all that its runbook serves.
+fn is_about(
+    run: &BTreeMap<String, String>,
+    vars: &BTreeMap<String, String>,
+    nodes: &BTreeSet<String>,
+) -> bool {
+    let same = |name: &str| vars.get(name).is_some_and(|v| run.get(name) == Some(v));
+    if run.is_empty() || same("incident") {
+        return true;
+    }
+    match run.get("node") {
+        Some(node) => nodes.contains(node),
+        None => same("job") || same("breaker"),
     }
 }
 

@@ -2,15 +2,13 @@
 //! bounded by kinds of GPUs, priority classes and projects, never by GPUs, nodes or jobs. Figures
 //! by project are only for who shows a token: see [`super::site::metrics`].
 
-use super::nodes::allocated_gpus;
 use super::registry::Family;
 use super::{App, Registry};
 use muster_engine::State;
 use muster_metering::{Part, Work, wanted_milli};
 use muster_model::job::{Job, JobState};
-use muster_model::node::{Node, NodeRole, Stage};
-use muster_model::placement::GpuSet;
-use muster_model::slo::NodeServiceFacts;
+use muster_model::names::{Label, NodeName};
+use muster_model::node::{Node, Stage};
 use muster_model::spec::Priority;
 use muster_server::brain::Brain;
 use muster_server::metering::{CLASSES, Gauges, OUTCOMES};
@@ -30,20 +28,10 @@ fn named<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mu
     map.entry(if known { name } else { OTHERS }.to_owned()).or_default()
 }
 
-/// GPUs of a node by what they are to new work, as `muster top` counts them: used, free, out, spare.
-/// One that fell off the bus is out too: together they are all GPUs that the node should have.
-pub(super) fn gpu_uses(s: &State, n: &Node) -> [u64; 4] {
-    let missing = n.missing_set();
-    let used = allocated_gpus(s, &n.name);
-    let rest = n.gpu_set().or(missing).minus(used);
-    let able = match NodeServiceFacts::from(n).is_in_service() && n.breaker.is_none() {
-        true => rest.minus(missing).minus(n.excluded_gpus),
-        false => GpuSet::EMPTY,
-    };
-    let (used, out) = (u64::from(used.len()), u64::from(rest.minus(able).len()));
-    let able = u64::from(able.len());
-    // New work does not go to a spare.
-    if n.role == NodeRole::Spare { [used, 0, out, able] } else { [used, able, out, 0] }
+/// How many GPUs of a node are used, free, out and spare: [`muster_engine::GpuUse`].
+pub(super) fn gpu_uses(s: &State, n: &Node, maintenance: &BTreeMap<NodeName, Label>) -> [u64; 4] {
+    let all = s.gpu_use(n, maintenance.contains_key(&n.name));
+    [all.used, all.free, all.out, all.spare].map(|set| u64::from(set.len()))
 }
 
 /// Jobs that wait.
@@ -67,15 +55,16 @@ struct FleetSnapshot {
 
 fn count_fleet(brain: &Brain, now: muster_model::Time) -> FleetSnapshot {
     let mut out = FleetSnapshot::default();
-    brain.read(|s| look_at_nodes(s, &mut out));
+    brain.read(|s| look_at_nodes(s, now, &mut out));
     super::jobs::each(brain, |j| look_at_job(j, now, &mut out));
     out.waits.values_mut().for_each(|w| w.sort_unstable());
     out
 }
 
-fn look_at_nodes(s: &State, out: &mut FleetSnapshot) {
+fn look_at_nodes(s: &State, now: muster_model::Time, out: &mut FleetSnapshot) {
+    let maintenance = s.nodes_in_maintenance(now);
     for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
-        let uses = gpu_uses(s, n);
+        let uses = gpu_uses(s, n, &maintenance);
         if uses == [0; 4] {
             continue;
         }
@@ -138,7 +127,8 @@ pub(crate) fn write(app: &App, projects: bool, out: &mut Registry) {
 }
 
 fn fleet(l: &FleetSnapshot, out: &mut Registry) {
-    let help = "GPUs by kind and use; out are those that take no work now.";
+    let help =
+        "GPUs by kind and use; new work may be placed on free ones now, not on those that are out.";
     let mut m = out.gauge("muster_sku_gpus", help);
     for (sku, counts) in &l.gpus {
         for (state, n) in GPU_USES.iter().zip(counts) {

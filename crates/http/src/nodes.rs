@@ -21,9 +21,9 @@ use muster_model::node::{Gpu, Inventory, Node as ModelNode};
 use muster_model::placement::GpuSet;
 use muster_model::tenant::Role;
 use muster_model::topology::Location;
-use muster_model::{Answer, Command, Seq, Time};
+use muster_model::{Answer, Command, Seq};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub(crate) async fn list(
     let states = q.state.as_deref().map(states).transpose()?;
     let now = app.brain().now();
     let (seq, mut found) = app.brain().read(|s| {
-        let maintenance = maintenance(s, now);
+        let maintenance = s.nodes_in_maintenance(now);
         let lower = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let found: Vec<(Arc<ModelNode>, NodeUse)> = s
             .nodes
@@ -124,38 +124,15 @@ fn view(app: &App, node: &ModelNode, used: NodeUse) -> Node {
     out
 }
 
-/// GPUs of a node that jobs hold: until their ranks have ended there. What a lost node does is not
-/// known, so nothing is free there yet.
-pub(crate) fn allocated_gpus(site: &Site, node: &NodeName) -> GpuSet {
-    let mut held = GpuSet::EMPTY;
-    for job in site.attempts_on(node) {
-        let Some(attempt) = &job.attempt else { continue };
-        let here = site.slots_on(job.id, node).iter();
-        let here = here.filter_map(|i| attempt.placement.slots.get(*i));
-        held = here.fold(held, |all, slot| all.or(slot.gpus));
-    }
-    held
-}
-
-/// The maintenance windows that are open: what each is called, and the nodes that it covers. Everybody may
-/// know of them.
-fn maintenance(site: &Site, now: Time) -> Vec<(&Label, BTreeSet<NodeName>)> {
-    let open = site.reservations.values().filter(|b| {
-        let r = &b.reservation;
-        r.is_maintenance() && r.window(now).is_some_and(|(start, _)| start <= now)
-    });
-    open.map(|b| (&b.reservation.name, site.reserved_nodes(b).into_iter().collect())).collect()
-}
-
 /// What jobs hold on a node, and why they stay away. Other projects' jobs are shown without a name to those who may not
 /// know of them.
 fn in_use(
     site: &Site,
     caller: &Caller,
     node: &ModelNode,
-    maintenance: &[(&Label, BTreeSet<NodeName>)],
+    maintenance: &BTreeMap<NodeName, Label>,
 ) -> NodeUse {
-    let mut out = NodeUse { gpus: allocated_gpus(site, &node.name), ..NodeUse::default() };
+    let mut out = NodeUse { gpus: site.allocated_gpus(&node.name), ..NodeUse::default() };
     // The node may still name one that ended with no action.
     let live = |id: &u64| site.health.remediations.get(id).is_some_and(|r| r.outcome.is_none());
     out.remediation = node.remediation.filter(live);
@@ -165,7 +142,7 @@ fn in_use(
         None => {}
     }
     if out.no_new_work.is_none()
-        && let Some((name, _)) = maintenance.iter().find(|(_, nodes)| nodes.contains(&node.name))
+        && let Some(name) = maintenance.get(&node.name)
     {
         out.no_new_work = Some(format!("maintenance window {name}"));
     }
@@ -256,7 +233,7 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
         let faults = faults.map(|f| faults::view(f)).collect();
         let open = s.health.open_on(name).filter(|f| health::sees(s, caller, f));
         let findings = open.map(|f| health::findings::view(f)).collect();
-        let used = in_use(s, caller, node, &maintenance(s, now));
+        let used = in_use(s, caller, node, &s.nodes_in_maintenance(now));
         let remediation = used.remediation.and_then(|id| s.health.remediations.get(&id));
         let remediation = remediation.map(|r| health::remediations::view(s, r));
         let wrong = (faults, findings, remediation);

@@ -11,6 +11,7 @@ use muster_model::names::{Label, ProjectName};
 use muster_model::policy::SitePolicy;
 use muster_model::quota as m;
 use muster_model::{Command, Refusal};
+use muster_scheduler::quota::Ledger;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -94,8 +95,12 @@ fn view_quotas(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
     let now = app.brain().now();
     let (seq, tree, mut report) =
         app.brain().read_polled(|s| (s.seq, Arc::clone(&s.quotas), s.quota_report(now)));
+    let mut warnings = Vec::new();
     let quotas = match &caller.actor.project {
-        None => tree,
+        None => {
+            warnings = without_effect(&tree);
+            tree
+        }
         Some(own) => {
             let seen = way_up(&tree, own);
             report.quotas.retain(|r| seen.contains(r.name.as_str()));
@@ -110,7 +115,12 @@ fn view_quotas(app: &App, caller: &Caller) -> (muster_model::Seq, Quotas) {
     };
     // Of what is shown: a version of the whole tree would show when the others' part changes.
     let version = content_version(&*quotas);
-    (seq, Quotas { kind: Kind::Quotas, version, quotas, report })
+    (seq, Quotas { kind: Kind::Quotas, version, quotas, report, warnings })
+}
+
+/// What of a tree has no effect, in words.
+fn without_effect(tree: &m::Quotas) -> Vec<String> {
+    Ledger::idle_borrows(tree).iter().map(ToString::to_string).collect()
 }
 
 /// Leaves out what would show a project how much the others use: from a part of all and the use
@@ -153,7 +163,7 @@ pub(crate) async fn quotas(State(app): State<App>, Reader(caller): Reader) -> Re
 
 /// Set the tree of quotas: the whole of it.
 ///
-/// With `dry_run=true` nothing is set: the answer has the tree as it would be, and an empty report.
+/// With `dry_run=true` nothing is set: the answer has the tree as it would be, its warnings, and an empty report.
 #[cfg_attr(feature = "openapi", utoipa::path(put, path = "/v1/quotas", tag = "scheduling", request_body = SetQuotas,
     params(SetDocumentQuery),
     responses((status = 200, description = "As it is now.", body = Quotas))))]
@@ -169,8 +179,11 @@ pub(crate) async fn set_quotas(
     if q.dry_run {
         let quotas = value.quotas;
         let seq = app.brain().read(|s| s.check_quotas(&quotas).map(|()| s.seq))?;
-        let (version, report) = (content_version(&*quotas), QuotaReport::default());
-        let would = Quotas { kind: Kind::Quotas, version, quotas, report };
+        drop(turn);
+        let work = move || (content_version(&*quotas), without_effect(&quotas), quotas);
+        let (version, warnings, quotas) = app.aside(&writer.caller.token, work).await?;
+        let report = QuotaReport::default();
+        let would = Quotas { kind: Kind::Quotas, version, quotas, report, warnings };
         return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));
     }
     let done = writer.put(&app, &raw, Command::SetQuotas { quotas: value.quotas }).await?;

@@ -264,9 +264,10 @@ fn site_metrics(app: &App, out: &mut Registry) {
     });
     let (nodes, gpus) = app.brain().read(|s| {
         let (mut nodes, mut gpus) = (BTreeMap::new(), [0u64; 4]);
+        let maintenance = s.nodes_in_maintenance(now);
         for n in s.nodes.values() {
             *nodes.entry(state_word(n)).or_insert(0u64) += 1;
-            gpus.iter_mut().zip(gpu_uses(s, n)).for_each(|(all, n)| *all += n);
+            gpus.iter_mut().zip(gpu_uses(s, n, &maintenance)).for_each(|(all, n)| *all += n);
         }
         (nodes, gpus)
     });
@@ -280,7 +281,8 @@ fn site_metrics(app: &App, out: &mut Registry) {
     for state in muster_api::node::NODE_STATES {
         m.put(&[("state", state)], nodes.get(state).copied().unwrap_or(0));
     }
-    let mut m = out.gauge("muster_gpus", "GPUs by use; out are those that take no work now.");
+    let help = "GPUs by use; new work may be placed on free ones now, not on those that are out.";
+    let mut m = out.gauge("muster_gpus", help);
     for (state, n) in GPU_USES.into_iter().zip(gpus) {
         m.put(&[("state", state)], n);
     }

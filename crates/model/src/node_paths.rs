@@ -13,7 +13,7 @@ const REFUSED_IN_IMAGE: &[&str] = &["proc", "sys", "dev"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedSource {
     /// It is `/`.
-    #[error("it is the whole node: name a directory in it")]
+    #[error("it is the whole node")]
     WholeNode,
     /// It is one of the node's own directories, or in it.
     #[error("what is in /{0} is the node's alone")]

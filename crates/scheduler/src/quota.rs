@@ -65,8 +65,6 @@ pub struct QuotaShortage {
     pub kind: Kind,
     /// Left now, in thousandths.
     pub left: u64,
-    /// May always have, in thousandths.
-    pub nominal: u64,
 }
 
 /// A limit whose `borrow` changes nothing.
@@ -95,11 +93,29 @@ impl fmt::Display for IdleBorrow {
     }
 }
 
-/// What a quota uses of a kind, and others of its tree beside it; in thousandths.
+/// What makes up what a quota leaves of a kind now, in thousandths: what it owns, has borrowed and may borrow, less
+/// what it uses, what quotas below it do not lend, and what others have borrowed of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LeftParts {
+    /// What it and all below it may always have.
+    pub(crate) owned: u64,
+    /// What it uses beyond what it may always have.
+    pub(crate) borrowed: u64,
+    /// What it may borrow beside that now.
+    pub(crate) to_borrow: u64,
+    /// By the quota and all below it.
+    pub(crate) used: u64,
+    /// What quotas below it have left for their own projects alone.
+    pub(crate) not_lent: u64,
+    /// What others have of what it may always have.
+    pub(crate) borrowed_by_others: u64,
+    /// The sum.
+    pub(crate) left: u64,
+}
+
+/// What the tree of a quota uses of a kind, and others of it beside the quota; in thousandths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TreeUsage {
-    /// By the quota and all below it.
-    pub(crate) own: u64,
     /// By its whole tree.
     pub(crate) tree: u64,
     /// By others of the tree beyond what they own.
@@ -360,7 +376,6 @@ impl Ledger {
                     quota: n.name.clone(),
                     kind: self.kinds[k].clone(),
                     left,
-                    nominal: n.subtree[k],
                 });
             }
         }
@@ -491,7 +506,29 @@ impl Ledger {
         })
     }
 
-    /// What the quota of a project uses of a kind, and what others of its tree do.
+    /// What makes up what the quota of a project leaves it of a kind now.
+    pub(crate) fn left_parts(&self, project: &ProjectName, kind: &Kind) -> LeftParts {
+        let leaf = self.leaf.get(project).copied();
+        let (Some(leaf), Some(k)) = (leaf, self.kinds.iter().position(|x| x == kind)) else {
+            return LeftParts::default();
+        };
+        let n = &self.nodes[leaf];
+        let (subtree, taken) = (n.subtree[k], n.used[k]);
+        let (owned, used) = (n.owned[k], n.gross[k]);
+        let (idle, left) = (subtree.saturating_sub(taken), self.available(leaf, k));
+        LeftParts {
+            owned,
+            borrowed: taken.saturating_sub(subtree),
+            to_borrow: left.saturating_sub(idle),
+            used,
+            // Of what quotas below it own and use only what they lend and borrow is counted here.
+            not_lent: (owned + taken).saturating_sub(used + subtree),
+            borrowed_by_others: idle.saturating_sub(left),
+            left,
+        }
+    }
+
+    /// What the tree of a project's quota uses of a kind, and what others than the quota do.
     pub(crate) fn tree_usage(&self, project: &ProjectName, kind: &Kind) -> TreeUsage {
         let leaf = self.leaf.get(project).copied();
         let (Some(leaf), Some(k)) = (leaf, self.kinds.iter().position(|x| x == kind)) else {
@@ -502,7 +539,6 @@ impl Ledger {
             !path.contains(i) && n.parent.is_some_and(|p| p != leaf && path.contains(&p))
         });
         TreeUsage {
-            own: self.nodes[leaf].gross[k],
             tree: path.last().map_or(0, |root| self.nodes[*root].gross[k]),
             borrowed: beside.map(|(_, n)| n.gross[k].saturating_sub(n.owned[k])).sum(),
             borrowed_all: self.nodes[leaf].parent.is_none()
@@ -606,6 +642,36 @@ mod tests {
         let alone = ledger(r#"{"tree":[{"name":"a","projects":["pa"],"gpus":[{"nominal":8}]}]}"#);
         assert!(alone.tree_usage(&p("pa"), &kind).borrowed_all, "nobody lends to a root");
         assert_eq!(seen(&row(&alone, "a")), (8000, 0, 0, 8000, false));
+    }
+
+    #[test]
+    fn what_is_left_is_the_sum_of_its_parts() {
+        let adds_up = |l: &Ledger, project: &str| {
+            let s = l.left_parts(&p(project), &Kind { sku: None, tier: None });
+            let has = s.owned + s.borrowed + s.to_borrow;
+            assert_eq!(has - s.used - s.not_lent - s.borrowed_by_others, s.left, "{s:?}");
+            assert!(l.check(&p(project), "h100", T, s.left).is_ok(), "{s:?}");
+            assert!(l.check(&p(project), "h100", T, s.left + 1).is_err(), "{s:?}");
+            (s.owned, s.borrowed, s.to_borrow, s.used, s.not_lent, s.borrowed_by_others)
+        };
+        let mut l = ledger(TWO);
+        assert_eq!(adds_up(&l, "pa"), (8000, 0, 4000, 0, 0, 0));
+        l.charge(&p("pb"), "h100", T, 5000, true);
+        assert_eq!(adds_up(&l, "pa"), (8000, 0, 3000, 0, 0, 0), "3 of the 6 that b lends");
+        l.charge(&p("pa"), "h100", T, 10_000, true);
+        assert_eq!(adds_up(&l, "pa"), (8000, 2000, 1000, 10_000, 0, 0));
+        assert_eq!(adds_up(&l, "pb"), (8000, 0, 0, 5000, 0, 2000));
+        // A quota below one that has projects itself keeps what it does not lend.
+        let mut l = ledger(
+            r#"{"tree":[{"name":"lab","projects":["pa"],"gpus":[{"nominal":4}]},
+            {"name":"x","parent":"lab","projects":["pb"],"gpus":[{"nominal":8,"lend":2}]}]}"#,
+        );
+        assert_eq!(adds_up(&l, "pa"), (12_000, 0, 0, 0, 6000, 0));
+        l.charge(&p("pb"), "h100", T, 3000, true);
+        assert_eq!(adds_up(&l, "pa"), (12_000, 0, 0, 3000, 3000, 0));
+        l.charge(&p("pa"), "h100", T, 6000, true);
+        assert_eq!(adds_up(&l, "pa"), (12_000, 0, 0, 9000, 3000, 0));
+        assert_eq!(adds_up(&l, "pb"), (8000, 0, 0, 3000, 0, 2000));
     }
 
     #[test]

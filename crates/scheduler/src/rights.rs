@@ -4,6 +4,7 @@
 use crate::claims::Claims;
 use crate::cluster::{Cluster, UserLimit};
 use crate::node::Ask;
+use crate::quota::LeftParts;
 use crate::work::Work;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::Tier;
@@ -94,28 +95,34 @@ impl<'a> UserRights<'a> {
         );
         let warning = self.c.is_beyond_quota(w);
         if warning {
+            words += ", and never will as the quotas are set";
+        }
+        let parts = self.c.ledger.left_parts(&w.project, &short.kind);
+        // What is left now, and not any more when those whom others make room for run.
+        let reserved = parts.left.saturating_sub(short.left);
+        words += &format!(": {}", sum_words(&parts, reserved));
+        if warning {
             words += &self.never_words(w, sku, milli);
         } else {
             let used = self.c.ledger.tree_usage(&w.project, &short.kind);
-            words += &format!(": {} owned, {} used", gpus(short.nominal), gpus(used.own));
             let kept = self.claims.as_ref().map_or(0, |c| c.reserved_for_others(w, &short.kind));
-            if kept > 0 {
-                words +=
-                    &format!(", {} reserved for jobs that others are preempted for", gpus(kept));
+            let later = kept.saturating_sub(reserved);
+            if later > 0 {
+                let whom = if reserved > 0 { "them" } else { PREEMPTED_FOR };
+                let later = gpus(later);
+                words += &format!("; {later} of what is given back are reserved for {whom}");
             }
-            if used.borrowed > 0 {
-                words += &format!("; others have borrowed {}", gpus(used.borrowed));
-                // What it would have stays within its own: the same that makes a claim.
-                let p = &self.policy.preemption;
-                if p.enabled && w.tier != Tier::Spot && used.own + milli <= short.nominal {
-                    words += &format!(
-                        ": what it owns is reclaimed from spot work at once, from other work once \
-                         that has run for {}",
-                        p.min_run
-                    );
-                }
+            // What it would have stays within its own: the same that makes a claim.
+            let within = used.borrowed > 0 && parts.used + milli <= parts.owned;
+            let p = &self.policy.preemption;
+            if within && p.enabled && w.tier != Tier::Spot {
+                words += &format!(
+                    "; what it owns is reclaimed from spot work at once, from other work once that \
+                     has run for {}",
+                    p.min_run
+                );
             }
-            if short.nominal == 0 || used.own > short.nominal {
+            if parts.owned == 0 || parts.borrowed > 0 {
                 words += if used.borrowed_all {
                     "; it has borrowed all that it may"
                 } else {
@@ -128,21 +135,18 @@ impl<'a> UserRights<'a> {
 }
 
 impl UserRights<'_> {
-    /// That a quota never leaves a job that many GPUs. It waits all the same: an operator may set other
+    /// Why a quota never leaves a job that many GPUs. It waits all the same: an operator may set other
     /// quotas at any time.
     fn never_words(&self, w: &Work, sku: &str, milli: u64) -> String {
-        let mut words = ", and never will as the quotas are set".to_owned();
         let ledger = &self.c.ledger;
-        if let Err(short) = ledger.check_unused(&w.project, sku, w.tier, milli) {
-            let kind = &short.kind;
-            let usage = ledger.usage(&short.quota, kind.sku.as_deref(), kind.tier);
-            words += &format!(": {} owned, ", gpus(short.nominal));
-            words += &match usage {
-                Some(u) if !u.may_borrow => "and a root of the tree borrows from nobody".to_owned(),
-                _ => format!("at most {} with what it may borrow", gpus(short.left)),
-            };
+        let Err(short) = ledger.check_unused(&w.project, sku, w.tier, milli) else {
+            return String::new();
+        };
+        let kind = &short.kind;
+        match ledger.usage(&short.quota, kind.sku.as_deref(), kind.tier) {
+            Some(u) if !u.may_borrow => "; a root of the tree borrows from nobody".to_owned(),
+            _ => format!("; at most {} with what it may borrow", gpus(short.left)),
         }
-        words
     }
 }
 
@@ -163,6 +167,30 @@ impl Cluster {
         let beyond = |a: &Ask| a.skus & all != 0 && a.skus & skus == 0;
         f.asks(&w.demand, f.lemon_will_do(w)).iter().any(beyond)
     }
+}
+
+/// Whom quota is reserved for.
+const PREEMPTED_FOR: &str = "jobs that others are preempted for";
+
+/// What is named also where it is nothing.
+const USED: &str = "used";
+
+/// All that makes up what a quota leaves, so that a reader can add it up.
+fn sum_words(parts: &LeftParts, reserved: u64) -> String {
+    let for_others = format!("reserved for {PREEMPTED_FOR}");
+    let more = [
+        (parts.borrowed, "borrowed"),
+        (parts.to_borrow, "more to borrow"),
+        (parts.used, USED),
+        (parts.not_lent, "not lent by quotas below it"),
+        (parts.borrowed_by_others, "borrowed by others"),
+        (reserved, for_others.as_str()),
+    ];
+    let mut words = format!("{} owned", gpus(parts.owned));
+    for (milli, what) in more.into_iter().filter(|(milli, what)| *milli > 0 || *what == USED) {
+        words += &format!(", {} {what}", gpus(milli));
+    }
+    words
 }
 
 fn gpus(milli: u64) -> String {

@@ -167,10 +167,11 @@ fn no_quota_is_the_reason_where_the_fleet_has_no_such_sku() {
 fn quota_is_claimed_back_from_spot_work_too_where_nodes_are_free() {
     let (mut life, lent) = all_lent(6, |b| b.low().spot());
     let claim = life.add(gang(1, 8).of("p0", "u0"));
-    let short = "quota a leaves 0 of the 8 GPUs it asks for: 16 owned, 0 used";
+    let short =
+        "quota a leaves 0 of the 8 GPUs it asks for: 16 owned, 0 used, 16 borrowed by others";
     let reclaims = "what it owns is reclaimed from spot work at once, from other work once that \
                     has run for 5m";
-    assert_eq!(why(&life, claim), format!("{short}; others have borrowed 24: {reclaims}"));
+    assert_eq!(why(&life, claim), format!("{short}; {reclaims}"));
     let p = life.cycle();
     assert_eq!(p.victims.len(), 1, "two nodes are free, but all quota is lent: {p:?}");
     assert_eq!((p.victims[0].by, p.victims[0].rank), (claim, Rank::Quota));
@@ -207,8 +208,10 @@ fn quota_that_is_given_back_for_a_job_is_taken_by_nobody_else() {
     life.pass(Span::mins(1));
     assert!(life.waits(greedy) && life.waits(claim), "it is kept");
     assert!(life.waits(p.victims[0].job), "who gave it back does not take it again");
-    let short = "quota b leaves 0 of the 8 GPUs it asks for: 8 owned, 24 used";
-    let kept = "16 reserved for jobs that others are preempted for";
+    let short = "quota b leaves 0 of the 8 GPUs it asks for: 8 owned, 16 borrowed, 8 more to borrow, \
+                 24 used";
+    let kept = "8 reserved for jobs that others are preempted for; 8 of what is given back are \
+                reserved for them";
     let may = "it may borrow what others do not use now";
     assert_eq!(why(&life, greedy), format!("{short}, {kept}; {may}"));
     life.pass(Span::mins(2));

@@ -172,6 +172,8 @@ struct QuotasFile {
     _version: Option<IgnoredAny>,
     #[serde(rename = "report")]
     _report: Option<IgnoredAny>,
+    #[serde(rename = "warnings")]
+    _warnings: Option<IgnoredAny>,
     quotas: Option<Quotas>,
     tree: Option<Vec<Quota>>,
 }

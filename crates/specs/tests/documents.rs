@@ -26,7 +26,8 @@ fn quotas_are_read_as_written_and_as_printed() {
     let q = document::quotas(QUOTAS, "q.yaml").unwrap();
     assert_eq!((q.tree.len(), q.tree[1].shares, q.tree[1].gpus[0].borrow), (2, 2, Some(16)));
     let printed = format!(
-        "{{\"kind\": \"Quotas\", \"version\": 7, \"quotas\": {}, \"report\": {{\"quotas\": []}}}}",
+        "{{\"kind\": \"Quotas\", \"version\": 7, \"quotas\": {}, \"report\": {{\"quotas\": []}}, \
+          \"warnings\": [\"w\"]}}",
         serde_json::to_string(&q).unwrap()
     );
     assert_eq!(document::quotas(&printed, "q.json").unwrap(), q);

@@ -13,6 +13,7 @@ pub(super) enum Glyph {
     Full,
     Enrolled,
     Testing,
+    Maintenance,
     Cordoned,
     Drained,
     Draining,
@@ -30,12 +31,13 @@ pub(super) enum Glyph {
 
 impl Glyph {
     /// Every one, best first.
-    pub(super) const ALL: [Glyph; 18] = [
+    pub(super) const ALL: [Glyph; 19] = [
         Glyph::Free,
         Glyph::Part,
         Glyph::Full,
         Glyph::Enrolled,
         Glyph::Testing,
+        Glyph::Maintenance,
         Glyph::Cordoned,
         Glyph::Drained,
         Glyph::Draining,
@@ -59,6 +61,7 @@ impl Glyph {
             Glyph::Full => '#',
             Glyph::Enrolled => 'e',
             Glyph::Testing => 't',
+            Glyph::Maintenance => 'M',
             Glyph::Cordoned => 'c',
             Glyph::Drained => 'D',
             Glyph::Draining => 'd',
@@ -83,6 +86,7 @@ impl Glyph {
             Glyph::Full => "full",
             Glyph::Enrolled => "enrolled",
             Glyph::Testing => "tested",
+            Glyph::Maintenance => "maintenance",
             Glyph::Cordoned => "cordoned",
             Glyph::Drained => "drained",
             Glyph::Draining => "draining",
@@ -99,12 +103,12 @@ impl Glyph {
         }
     }
 
-    /// In service means that it takes work. The server decides it, by the rule of the objectives: such a
-    /// node has the state `ready`, and these are what that state is drawn as.
+    /// The server decides what is in service, by the rule of the objectives: such a node has the state `ready`,
+    /// or `maintenance` while a window of it is open, and these are what those states are drawn as.
     pub(super) fn in_service(self) -> bool {
         let filled = matches!(self, Glyph::Free | Glyph::Part | Glyph::Full);
         let apart = matches!(self, Glyph::Excluded | Glyph::Missing);
-        filled || apart || matches!(self, Glyph::Finding | Glyph::Breaker)
+        filled || apart || matches!(self, Glyph::Finding | Glyph::Breaker | Glyph::Maintenance)
     }
 
     /// Somebody should look at it.
@@ -117,6 +121,7 @@ impl Glyph {
             "ready" => Glyph::Free,
             "enrolled" => Glyph::Enrolled,
             "qualifying" => Glyph::Testing,
+            "maintenance" => Glyph::Maintenance,
             "cordoned" => Glyph::Cordoned,
             "drained" => Glyph::Drained,
             "draining" => Glyph::Draining,
@@ -144,9 +149,9 @@ pub(super) struct NodeSum {
     pub(super) glyph: Glyph,
     pub(super) gpus: u32,
     pub(super) held: u32,
-    /// GPUs that are free and cannot be given: excluded, missing, blocked by an open breaker, or on
-    /// a node that takes no work. What is neither this nor a spare is free; the console's map counts so
-    /// too (`heldOrFree`).
+    /// GPUs that are not allocated and get no new work: excluded, missing, blocked by an open breaker, on a
+    /// node that is out of service, or in a maintenance window. What is neither this, allocated nor a spare is
+    /// free, as the server counts it (`State::gpu_use`) and the console's map does (`allocatedOrFree`).
     pub(super) out: u32,
     /// GPUs that would be free, and wait to replace a node that fails.
     pub(super) spare: u32,

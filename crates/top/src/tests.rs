@@ -45,6 +45,7 @@ const STATES: [&str; 14] = [
     "retired",
     "excluded",
     "missing",
+    "maintenance",
 ];
 
 /// So many racks of four nodes with eight GPUs each, two racks a leaf.
@@ -354,6 +355,22 @@ fn sums_of_nodes_are_those_of_health() {
     ));
     let shown = text(&mut m, 120, 24);
     assert!(shown.contains("  spares 0 of 4"), "{shown}");
+}
+
+#[test]
+fn gpus_of_a_node_in_maintenance_are_not_free() {
+    let mut m = site(1, View::Fleet);
+    let mut cells: Vec<GpuCell> = (0..4).flat_map(|n| (0..8).map(move |g| cell(n, g))).collect();
+    m.update(frame(FrameBody::Whole(cells.clone())));
+    let shown = text(&mut m, 120, 24);
+    assert!(shown.contains("allocated 27  free 5  blocked 0"), "{shown}");
+    cells.iter_mut().for_each(|c| c.state = state("maintenance"));
+    m.update(frame(FrameBody::Whole(cells)));
+    let shown = text(&mut m, 120, 24);
+    // In service all the same: `muster health` and the objectives do not count a window.
+    assert!(shown.contains("in service 4  leaving 0  unhealthy 0"), "{shown}");
+    assert!(shown.contains("allocated 27  free 0  blocked 5"), "{shown}");
+    assert!(shown.contains("M maintenance"), "{shown}");
 }
 
 #[test]

@@ -55,6 +55,7 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
   // As the server writes it, so that only what means something differs.
   const would = checked?.state === 'ok' ? checked.answer.quotas.tree : tree;
   const after = documentText('Quotas', { tree: would });
+  const warnings = checked?.state === 'ok' ? (checked.answer.warnings ?? []) : [];
   const sums = sumsOf(tree, usedBy(now.report.accounts));
   const change = (next: Quota[]) => {
     clear();
@@ -145,7 +146,7 @@ export function QuotaEditor({ now, close }: { now: Quotas; close: () => void }) 
         <Panel title="What would change" note="checked by the server with every change; nothing is saved yet">
           <DiffLines first={before} second={after} same="Nothing would change" what="The tree" />
           <div className="body">
-            {remarks(tree, sums).map((r) => (
+            {[...warnings, ...remarks(tree, sums)].map((r) => (
               <p key={r} role="note">
                 {r}
               </p>

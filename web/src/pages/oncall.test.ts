@@ -9,10 +9,20 @@ vi.stubGlobal('sessionStorage', { getItem: () => null });
 vi.mock('@tanstack/react-router', async () => {
   const { createElement } = await import('react');
   return {
-    Link: (p: { children: never; search?: object; className?: string }) =>
+    Link: (p: {
+      children: never;
+      to?: string;
+      params?: Record<string, string>;
+      search?: object;
+      className?: string;
+    }) =>
       createElement(
         'a',
-        { className: p.className, 'data-search': p.search && JSON.stringify(p.search) },
+        {
+          className: p.className,
+          'data-to': p.to?.replace(/\$(\w+)/g, (_, name: string) => p.params?.[name] ?? ''),
+          'data-search': p.search && JSON.stringify(p.search),
+        },
         p.children,
       ),
     useNavigate: () => () => {},
@@ -184,6 +194,14 @@ test('one card says everything about a cause, and has one primary action', () =>
   expect(text.match(/class="main"[^>]*>Approve</g)).toHaveLength(1);
   // One remediation needs no bulk approval.
   expect(text).not.toContain('Approve selected');
+});
+
+test('a runbook that somebody follows is opened as that run, at the step that it is at', () => {
+  const followed = show(operator, [{ ...cause, runbook: { ...cause.runbook, run: '71' } }]);
+  expect(followed).toContain('A GPU fell off the bus, active at step 4: Let it restart the node');
+  expect(followed).toContain('data-to="/runbook-runs/71"');
+  expect(followed).not.toContain('data-to="/runbooks/gpu-off-bus"');
+  expect(show(operator, [cause])).toContain('data-to="/runbooks/gpu-off-bus"');
 });
 
 test('a cause that ended an attempt says so to everybody, also when its job runs again', () => {

@@ -124,6 +124,7 @@ const TONES: Record<string, Tone> = {
   queued: 'plain',
   failed: 'bad',
   cancelled: 'plain',
+  maintenance: 'warn',
   cordoned: 'warn',
   draining: 'warn',
   drained: 'warn',

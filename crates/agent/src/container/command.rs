@@ -79,7 +79,7 @@ pub(crate) fn check_volumes(
         }
         if let Some(why) = replaced(&real) {
             return Err(Refusal::Job(format!(
-                "cannot bind volume `{}` at `{}`: {why}",
+                "cannot bind volume `{}` at `{}`: {why}: name a directory in it",
                 v.from, v.at
             )));
         }
@@ -266,7 +266,8 @@ mod tests {
             let refused = refused(from, &[]);
             assert!(refused.contains("is the node's alone"), "{refused}");
         }
-        assert!(refused("/tmp", &[]).contains("each job has its own"));
+        let own = "each job has its own, which is gone afterwards: name a directory in it";
+        assert!(refused("/tmp", &[]).contains(own));
     }
 
     fn refused(from: &str, hidden: &[PathBuf]) -> String {

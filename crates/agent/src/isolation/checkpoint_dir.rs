@@ -19,7 +19,10 @@ use std::path::Path;
 pub(crate) fn allowed(dir: &Path) -> Result<(), Refusal> {
     let refused = |why: &dyn std::fmt::Display| {
         let dir = dir.display();
-        Refusal::Job(format!("checkpoints cannot be written to `{dir}`: {why}; put them elsewhere"))
+        Refusal::Job(format!(
+            "checkpoints cannot be written to `{dir}`: {why}; name a directory on a disk that all \
+             nodes share, such as /shared/ckpt"
+        ))
     };
     let real = leads_to(dir);
     for path in [dir, &real] {
@@ -79,6 +82,20 @@ pub(crate) fn refusal(dir: &Path, who: Option<&Account>, e: &io::Error) -> Refus
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_may_not_write_somewhere_reads_once_where_instead() {
+        for (dir, why) in [
+            ("/tmp", "each job has its own, which is gone afterwards"),
+            ("/dev/shm/x", "what is in /dev is the node's alone"),
+            ("/", "it is the whole node"),
+        ] {
+            let Err(Refusal::Job(text)) = allowed(Path::new(dir)) else { panic!("{dir}") };
+            let instead = "name a directory on a disk that all nodes share, such as /shared/ckpt";
+            let want = format!("checkpoints cannot be written to `{dir}`: {why}; {instead}");
+            assert_eq!(text, want);
+        }
+    }
 
     #[test]
     fn nobody_is_asked_to_change_the_owner_of_a_link() {

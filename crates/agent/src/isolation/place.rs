@@ -40,7 +40,7 @@ pub(super) fn private_places() -> impl Iterator<Item = &'static Path> {
 /// so.
 pub(crate) fn replaced(real: &Path) -> Option<&'static str> {
     let replaced = private_places().any(|at| real == at);
-    replaced.then_some("each job has its own, which is gone afterwards: name a directory in it")
+    replaced.then_some("each job has its own, which is gone afterwards")
 }
 
 /// Where a path leads by now, of which a part may be missing.

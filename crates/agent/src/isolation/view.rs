@@ -204,7 +204,7 @@ fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPat
         let opened = open_source(Path::new(&v.from));
         let (from, real) = opened.map_err(|e| e.refusal(v, Some(&inside.account)))?;
         if let Some(why) = replaced(&real) {
-            return Err(bad(&why));
+            return Err(bad(&format!("{why}: name a directory in it")));
         }
         Ok(ExposedPath { from, at: PathBuf::from(&v.at) })
     };

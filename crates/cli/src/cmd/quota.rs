@@ -59,10 +59,11 @@ impl QuotaCmd {
             }
             Some(Verb::Check { file }) => {
                 let tree = read(&file)?;
-                let warnings = warn(&tree);
+                let idle = Ledger::idle_borrows(&tree);
+                warn(&idle.iter().map(ToString::to_string).collect::<Vec<_>>());
                 ctx.show(&tree, |t| {
                     let quotas = output::plural(t.tree.len(), "quota");
-                    let found = match warnings {
+                    let found = match idle.len() {
                         0 => "no problem found".into(),
                         n => output::plural(n, "warning"),
                     };
@@ -71,7 +72,6 @@ impl QuotaCmd {
             }
             Some(Verb::Apply { file, dry_run }) => {
                 let tree = Arc::new(read(&file)?);
-                warn(&tree);
                 let client = ctx.client()?;
                 let seen = Some(client.quotas().await?.version);
                 let (after, how) = if dry_run {
@@ -79,6 +79,7 @@ impl QuotaCmd {
                 } else {
                     (client.set_quotas(&tree, seen).await?, "now has")
                 };
+                warn(&after.warnings);
                 ctx.show(&after, |q| {
                     let projects: usize = q.quotas.tree.iter().map(|n| n.projects.len()).sum();
                     format!(
@@ -93,13 +94,11 @@ impl QuotaCmd {
     }
 }
 
-/// Says which limits are without effect, and how many there are. They are set all the same.
-fn warn(tree: &muster_model::quota::Quotas) -> usize {
-    let idle = Ledger::idle_borrows(tree);
-    for i in &idle {
-        output::note(&format!("warning: {}", line(&i.to_string())));
+/// Says which limits are without effect. They are set all the same.
+fn warn(warnings: &[String]) {
+    for text in warnings {
+        output::note(&format!("warning: {}", line(text)));
     }
-    idle.len()
 }
 
 fn read(file: &Path) -> Result<muster_model::quota::Quotas, Fail> {
@@ -304,6 +303,7 @@ mod tests {
             version: 1,
             quotas: Arc::default(),
             report: muster_api::QuotaReport { quotas: Vec::new(), accounts: vec![a] },
+            warnings: Vec::new(),
         };
         let text = super::text(&all);
         assert!(text.contains("all that was ever used, the older the less it counts"), "{text}");

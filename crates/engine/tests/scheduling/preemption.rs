@@ -362,9 +362,9 @@ fn quota_that_spot_work_borrowed_is_reclaimed_although_nodes_are_free() {
     assert_eq!(stopped_for(&w, stopped[0]), Some((claim, Rank::Quota)));
     let more = w.submit(by("blue", gang(1, 8)));
     let why = w.explain(more).summary;
-    let short = "quota blue leaves 0 of the 8 GPUs it asks for: 8 owned, 16 used";
-    let kept = "8 reserved for jobs that others are preempted for";
-    assert_eq!(why, format!("{short}, {kept}; it may borrow what others do not use now"));
+    let short = "quota blue leaves 0 of the 8 GPUs it asks for: 8 owned, 8 borrowed, 16 used";
+    let kept = "8 of what is given back are reserved for jobs that others are preempted for";
+    assert_eq!(why, format!("{short}; {kept}; it may borrow what others do not use now"));
     let state = w.engine.state();
     let listed = state.stopped_by(w.job(more), &mut state.reasons(w.now), w.now);
     assert_eq!(listed, Some(why), "a list gives the reason that explain gives");

@@ -126,6 +126,24 @@ async fn a_console_sees_the_fleet_and_then_only_what_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn gpus_of_a_node_in_maintenance_are_not_shown_as_ready() {
+    let s = site().await;
+    let open = json!({"over": {"nodes": ["n1"]}, "start": "1970-01-01T00:00:00Z",
+        "length": "1d", "every": "1d"});
+    let got = s.call(&s.operator, "PUT", "/v1/reservations/upkeep", &open, &[]).await;
+    assert_eq!(got.status, 200, "{:?}", got.body);
+    let layout = s.get(&s.admin, "/v1/console/layout").await.json();
+    let mut frames = watch(&s, &s.admin).await;
+    assert_eq!(frames.next().await.kind, 2);
+    let whole = frames.next().await;
+    assert_eq!((whole.kind, whole.count), (0, 8));
+    // Their states are behind the jobs and four columns of two bytes.
+    for state in &whole.body[whole.count * 12..whole.count * 13] {
+        assert_eq!(layout["states"][usize::from(*state)], "maintenance", "{layout}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn others_work_has_no_name_in_a_projects_picture() {
     let s = site().await;
     assert_eq!(s.post(&s.user, "/v1/jobs", &four_gpus()).await.status, 201);

@@ -203,6 +203,26 @@ async fn gpus_of_a_lost_node_are_held_and_those_of_a_suspect_are_not_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn gpus_of_a_node_in_maintenance_are_not_free() {
+    let s = site_with(HttpConfig { metrics_every: Duration::ZERO, ..patient() }).await;
+    // Its window is ahead at first, then open.
+    for (start, free, out) in [("2998-01-01T00:00:00Z", 8, 0), ("1970-01-01T00:00:00Z", 0, 8)] {
+        let window =
+            json!({"over": {"nodes": ["n1"]}, "start": start, "length": "1d", "every": "1d"});
+        let got = s.call(&s.operator, "PUT", "/v1/reservations/upkeep", &window, &[]).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        let page = s.get(&s.operator, "/metrics").await;
+        let page = String::from_utf8_lossy(&page.body).into_owned();
+        for (state, n) in [("free", free), ("out", out)] {
+            for labels in ["muster_gpus{", "muster_sku_gpus{sku=\"h100-sxm\","] {
+                let line = format!("{labels}state=\"{state}\"}} {n}\n");
+                assert!(page.contains(&line), "{line} in\n{page}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_report_counts_every_agent_that_is_connected_once() {
     let s = site().await;
     let connected: BTreeMap<NodeName, String> =

@@ -128,3 +128,70 @@ async fn a_runbook_is_replaced_and_deleted_only_as_it_was_seen() {
     assert_eq!(delete(&tag).await, 409);
     assert_eq!(delete(set.header("etag")).await, 204);
 }
+
+/// A runbook of the site's own in place of the one that serves an open breaker.
+const TWO_QUESTIONS: &str = "---
+name: breaker-open
+title: A breaker is open
+topics: [breaker-open]
+urgency: today
+owner: a test
+vars: [breaker?]
+---
+
+Words.
+
+## 1. ask: Was it looked at?
+
+```muster
+ask: Was $breaker looked at?
+choice: yes -> 2
+choice: no -> end
+```
+
+## 2. ask: Is the cause gone?
+
+```muster
+ask: Is the cause of $breaker gone?
+choice: yes -> end
+choice: no -> give-up
+```
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cause_names_the_run_that_is_about_it_and_the_step_that_it_is_at() {
+    let s = site().await;
+    let text = json!({"text": TWO_QUESTIONS});
+    let set = s.call(&s.operator, "PUT", "/v1/runbooks/breaker-open", &text, &[]).await;
+    assert_eq!(set.status, 200, "{:?}", set.body);
+    let open = json!({"entity": "node:n1", "state": "open", "reason": "a test"});
+    assert_eq!(s.post(&s.operator, "/v1/breakers/force", &open).await.status, 200);
+    let book = async || {
+        let got = s.get(&s.operator, "/v1/causes").await.json();
+        let all = got["items"].as_array().unwrap();
+        all.iter().find(|c| c["kind"] == "breaker-open").expect("it is listed")["runbook"].clone()
+    };
+    let first = book().await;
+    assert_eq!((&first["step"], &first["run"]), (&json!(1), &Value::Null), "{first}");
+    // About this breaker, about any, about another.
+    for (vars, about) in [
+        (json!({"breaker": "node:n1"}), true),
+        (json!({}), true),
+        (json!({"breaker": "node:n2"}), false),
+    ] {
+        let start = json!({"vars": vars});
+        let run = s.post(&s.operator, "/v1/runbooks/breaker-open/run", &start).await;
+        assert_eq!(run.status, 201, "{vars}: {:?}", run.body);
+        let id = run.json()["id"].as_str().unwrap().to_owned();
+        let path = format!("/v1/runbook-runs/{id}");
+        let yes = json!({"step": 1, "answer": "choose", "choose": "yes"});
+        let got = s.post(&s.operator, &format!("{path}/answer"), &yes).await;
+        assert_eq!(got.status, 200, "{vars}: {:?}", got.body);
+        let (step, run) = if about { (json!(2), json!(id)) } else { (json!(1), Value::Null) };
+        let shown = book().await;
+        assert_eq!((&shown["step"], &shown["run"]), (&step, &run), "{vars}: {shown}");
+        let stop = json!({"reason": "it was tested"});
+        let got = s.post(&s.operator, &format!("{path}/stop"), &stop).await;
+        assert_eq!(got.status, 200, "{vars}: {:?}", got.body);
+    }
+}

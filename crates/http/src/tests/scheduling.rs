@@ -110,6 +110,29 @@ async fn a_dry_run_of_a_document_checks_it_and_sets_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_sets_quotas_is_answered_what_of_them_has_no_effect() {
+    let s = site().await;
+    let quota = json!({"name": "a", "projects": ["alpha"], "gpus": [{"nominal": 8, "borrow": 4}]});
+    let tree = json!({"quotas": {"tree": [quota]}});
+    let why =
+        json!(["quota a: `borrow: 4` has no effect: a root of the tree borrows from nobody; \
+                      give it a `parent` with others below it that lend"]);
+    for path in ["/v1/quotas?dry_run=true", "/v1/quotas"] {
+        let got = put(&s, &s.admin, path, &tree).await;
+        assert_eq!(got.status, 200, "{path}: {:?}", got.body);
+        assert_eq!(got.json()["warnings"], why, "{path}");
+    }
+    let whole = s.get(&s.operator, "/v1/quotas").await.json();
+    assert_eq!(whole["warnings"], why, "{whole}");
+    assert_eq!(put(&s, &s.admin, "/v1/quotas", &whole).await.status, 200, "sent back as read");
+    let mine = s.get(&s.user, "/v1/quotas").await.json();
+    assert!(mine.get("warnings").is_none(), "what others lend is theirs: {mine}");
+    let plain = json!({"quotas": {"tree": [{"name": "a", "projects": ["alpha"]}]}});
+    let got = put(&s, &s.admin, "/v1/quotas", &plain).await.json();
+    assert!(got.get("warnings").is_none(), "{got}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_its_own_way_up_the_tree() {
     let s = site().await;
     let tree = json!({"quotas": {"tree": [
@@ -602,7 +625,7 @@ async fn a_quota_that_has_borrowed_all_that_it_may_is_not_said_to_borrow_more() 
     when(&s, first["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
     let second = s.post(&s.user, "/v1/jobs", &spec(2)).await.json();
     let why = one_reason(&s, &second, &spec(2)).await;
-    let short = "quota a leaves 0 of the 2 GPUs it asks for: 2 owned, 4 used";
+    let short = "quota a leaves 0 of the 2 GPUs it asks for: 2 owned, 2 borrowed, 4 used";
     assert_eq!(why, format!("{short}; it has borrowed all that it may"));
 }
 
@@ -681,7 +704,7 @@ async fn what_a_quota_never_allows_waits_and_every_answer_says_so_in_the_same_wo
     assert_eq!(
         why,
         "quota a leaves 4 of the 8 GPUs it asks for, and never will as the quotas are set: 4 owned, \
-         and a root of the tree borrows from nobody"
+         0 used; a root of the tree borrows from nobody"
     );
     // It delays nobody, and whoever waits after it reads that.
     let fits = s.post(&s.user, "/v1/jobs", &spec(4)).await.json();

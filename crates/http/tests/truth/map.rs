@@ -87,9 +87,14 @@ pub(super) fn cells_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contra
             };
             let reported = said.layout["states"][usize::from(state)].clone();
             let bit = |set: u64| set >> gpu.min(63) & 1 == 1;
+            let why = said.nodes.iter().find(|n| n["id"] == name).map(|n| &n["no_new_work"]);
+            let why = why.and_then(Value::as_str).unwrap_or_default();
             let known = match () {
                 () if gpus > 0 && !bit(node.gpus.0) => "missing",
                 () if bit(node.excluded.0) => "excluded",
+                () if node.word() == "ready" && why.starts_with("maintenance window ") => {
+                    "maintenance"
+                }
                 () => node.word(),
             };
             let what = format!("GPU {gpu} of {name}: its state");

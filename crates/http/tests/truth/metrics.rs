@@ -109,12 +109,12 @@ pub(super) fn metrics_and_lists(log: &Fold, said: &MomentAnswers, wrong: &mut Co
             wrong.same(what, (METRICS, counted), ("GET /v1/alerts", json!(listed)));
         }
     }
-    // New work goes neither behind a breaker nor to a spare.
+    // New work goes neither where the list says so nor to a spare.
     for (state, spare) in [("free", false), ("spare", true)] {
         let mut able = 0;
         for (name, is) in &log.nodes {
             let Some(n) = said.nodes.iter().find(|n| n["id"] == name.as_str()) else { continue };
-            if takes_work(n) && n["breaker"].is_null() && (n["role"] == "spare") == spare {
+            if takes_work(n) && n["no_new_work"].is_null() && (n["role"] == "spare") == spare {
                 let held = log.held(name.as_str());
                 let there = is.gpus.minus(is.excluded);
                 able += there.iter().filter(|g| !held.contains_key(g)).count();

@@ -1,6 +1,6 @@
 //! The picture itself: one cell for every GPU.
 
-use super::layout::{EXCLUDED, Layout, MISSING, states};
+use super::layout::{EXCLUDED, Layout, MAINTENANCE, MISSING, states};
 use super::snapshot::{NodeSnapshot, SiteSnapshot};
 use crate::telemetry::Columns;
 use muster_api::node::state_word;
@@ -187,7 +187,7 @@ fn fill(
         hazard: u16::try_from(node.hazard).unwrap_or(u16::MAX),
         tenant: NONE,
         version: driver.map_or(NONE, |v| words.version(v)),
-        state: state(state_word(node)),
+        state: state(node_state(seen)),
         flags,
         util: UNKNOWN,
         temp: UNKNOWN,
@@ -215,6 +215,14 @@ fn fill(
             cell.power = steady_power(past.map(|p| p.power), watts(figure(2)));
         }
         cells.push(cell);
+    }
+}
+
+/// The state of a node's GPUs. An open breaker has a flag, and is why it gets no new work, whatever else is.
+fn node_state(seen: &NodeSnapshot) -> &'static str {
+    match state_word(&seen.node) {
+        "ready" if seen.in_maintenance && seen.node.breaker.is_none() => MAINTENANCE,
+        word => word,
     }
 }
 

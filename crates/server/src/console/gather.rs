@@ -8,7 +8,7 @@ use crate::brain::Brain;
 use muster_engine::State;
 use muster_model::finding::{Finding, Severity};
 use muster_model::job::Job;
-use muster_model::names::NodeName;
+use muster_model::names::{Label, NodeName};
 use muster_model::node::Stage;
 use muster_model::{JobId, Span, Time};
 use std::collections::BTreeMap;
@@ -23,9 +23,10 @@ const FRESH: Span = Span::secs(30);
 /// Looks at everything. Takes its time, but no lock for long.
 pub(super) fn take_snapshot(brain: &Brain, agents: &Agents) -> SiteSnapshot {
     let mut out = SiteSnapshot { at: brain.now(), nodes: Vec::new(), jobs: BTreeMap::new() };
+    let maintenance = brain.read(|s| s.nodes_in_maintenance(out.at));
     let mut after: Option<NodeName> = None;
     loop {
-        let (nodes, jobs) = brain.read(|s| part(s, after.as_ref(), AT_ONCE));
+        let (nodes, jobs) = brain.read(|s| part(s, &maintenance, after.as_ref(), AT_ONCE));
         after = nodes.last().map(|n| n.node.name.clone());
         let more = nodes.len() == AT_ONCE;
         out.nodes.extend(nodes.into_iter().filter(|n| n.node.stage != Stage::Retired));
@@ -76,7 +77,7 @@ pub(super) fn fill_from_history(look: &mut SiteSnapshot, agents: &Agents, viewer
 
 /// What the log alone says of every node: no figures.
 pub(super) fn snapshot_from_log(state: &State, at: Time) -> SiteSnapshot {
-    let (mut nodes, jobs) = part(state, None, usize::MAX);
+    let (mut nodes, jobs) = part(state, &state.nodes_in_maintenance(at), None, usize::MAX);
     nodes.retain(|n| n.node.stage != Stage::Retired);
     nodes.sort_by(|a, b| order(&a.node, &b.node));
     SiteSnapshot { at, nodes, jobs: jobs.into_iter().collect() }
@@ -84,7 +85,12 @@ pub(super) fn snapshot_from_log(state: &State, at: Time) -> SiteSnapshot {
 
 type Some = (Vec<NodeSnapshot>, Vec<(JobId, Arc<Job>)>);
 
-fn part(s: &State, after: Option<&NodeName>, most: usize) -> Some {
+fn part(
+    s: &State,
+    maintenance: &BTreeMap<NodeName, Label>,
+    after: Option<&NodeName>,
+    most: usize,
+) -> Some {
     let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
     let range = s.nodes.range::<NodeName, _>((lower, Bound::Unbounded)).take(most);
     let (mut nodes, mut jobs) = (Vec::new(), Vec::new());
@@ -93,6 +99,7 @@ fn part(s: &State, after: Option<&NodeName>, most: usize) -> Some {
         nodes.push(NodeSnapshot {
             node: Arc::clone(node),
             figures: None,
+            in_maintenance: maintenance.contains_key(name),
             findings: s.health.open_on(name).map(|f| brief(f)).collect(),
             remediated: s.health.remediations_of(name).next().is_some(),
             waits: s.health.remediations_of(name).any(|r| r.is_pending()),

@@ -12,10 +12,13 @@ use std::sync::Arc;
 /// States of a GPU beside those of its node.
 pub(super) const EXCLUDED: &str = "excluded";
 pub(super) const MISSING: &str = "missing";
+/// Of a node that is ready and gets no new work while a maintenance window is open: whoever counts by the
+/// state of a GPU does not take it for free.
+pub(super) const MAINTENANCE: &str = "maintenance";
 
-/// States in the order of their numbers: those of nodes, then those of single GPUs.
+/// States in the order of their numbers: those of nodes, then the others.
 pub(super) fn states() -> impl Iterator<Item = &'static str> {
-    muster_api::node::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING])
+    muster_api::node::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING, MAINTENANCE])
 }
 
 /// The layout as it is sent, and what is needed to fill frames.

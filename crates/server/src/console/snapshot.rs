@@ -15,6 +15,8 @@ pub(super) struct NodeSnapshot {
     pub(super) figures: Option<(Columns, Arc<[f32]>)>,
     /// Open findings: worst of those about the whole node, and those about one GPU.
     pub(super) findings: Vec<(Option<u32>, Severity)>,
+    /// A maintenance window is open on it.
+    pub(super) in_maintenance: bool,
     /// Something is being done about it.
     pub(super) remediated: bool,
     /// What is to be done about it waits for approval.

@@ -1,0 +1,57 @@
+//! What GPUs are to new work: one rule for every place that counts them.
+
+use super::State;
+use muster_model::names::NodeName;
+use muster_model::node::{Node, NodeRole};
+use muster_model::placement::GpuSet;
+use muster_model::slo::NodeServiceFacts;
+
+/// GPUs of a node by what they are to new work. Together they are all GPUs that the node should have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GpuUse {
+    /// Allocated to jobs, whatever is wrong there.
+    pub used: GpuSet,
+    /// Not allocated, and new work may be placed there now.
+    pub free: GpuSet,
+    /// Not allocated, and reserved to replace those of a node that fails.
+    pub spare: GpuSet,
+    /// Not allocated, and no new work is placed there now: fallen off the bus, excluded, blocked by an open
+    /// breaker, on a node that is out of service, or in a maintenance window.
+    pub out: GpuSet,
+}
+
+impl State {
+    /// GPUs of a node that are allocated to jobs: until their ranks have ended there. What a lost node does is
+    /// not known, so nothing is free there yet.
+    #[must_use]
+    pub fn allocated_gpus(&self, node: &NodeName) -> GpuSet {
+        let mut held = GpuSet::EMPTY;
+        for job in self.attempts_on(node) {
+            let Some(attempt) = &job.attempt else { continue };
+            let here = self.slots_on(job.id, node).iter();
+            let here = here.filter_map(|i| attempt.placement.slots.get(*i));
+            held = here.fold(held, |all, slot| all.or(slot.gpus));
+        }
+        held
+    }
+
+    /// GPUs of a node by what they are to new work. `in_maintenance`: the node is one of
+    /// [`State::nodes_in_maintenance`] now.
+    #[must_use]
+    pub fn gpu_use(&self, n: &Node, in_maintenance: bool) -> GpuUse {
+        let missing = n.missing_set();
+        let used = self.allocated_gpus(&n.name);
+        let rest = n.gpu_set().or(missing).minus(used);
+        let in_service = NodeServiceFacts::from(n).is_in_service();
+        let able = match in_service && n.breaker.is_none() && !in_maintenance {
+            true => rest.minus(missing).minus(n.excluded_gpus),
+            false => GpuSet::EMPTY,
+        };
+        let out = rest.minus(able);
+        // New work does not go to a spare.
+        match n.role == NodeRole::Spare {
+            true => GpuUse { used, free: GpuSet::EMPTY, spare: able, out },
+            false => GpuUse { used, free: able, spare: GpuSet::EMPTY, out },
+        }
+    }
+}
