@@ -38,24 +38,19 @@ impl Runtime {
     ///
     /// # Errors
     /// It does not answer now.
-    pub(crate) fn knows_users(&self) -> Result<bool, String> {
-        static CTR: OnceLock<bool> = OnceLock::new();
-        match (self.kind, CTR.get()) {
-            (Kind::Podman, _) => Ok(true),
-            (Kind::Containerd, Some(knows)) => Ok(*knows),
-            (Kind::Containerd, None) => {
-                let mut help = muster_supervise::foreign(&self.words[0]);
-                let said = output_within(help.args(["run", "--help"]), HELP).map_err(|e| {
-                    format!("{} cannot be asked what it can do: {e}", self.words[0])
-                })?;
-                let knows = String::from_utf8_lossy(&said.stdout).contains("--user ");
-                Ok(*CTR.get_or_init(|| knows))
-            }
+    fn knows_users(&self) -> Result<bool, String> {
+        if self.kind == Kind::Podman {
+            return Ok(true);
         }
+        let mut help = muster_supervise::foreign(&self.words[0]);
+        let said = output_within(help.args(["run", "--help"]), HELP).map_err(|e| {
+            format!("{} cannot be asked what it can do: `run --help`: {e}", self.words[0])
+        })?;
+        Ok(String::from_utf8_lossy(&said.stdout).contains("--user "))
     }
 }
 
-/// How long the runtime may take to say what it can do. The agent waits for it.
+/// How long the runtime may take to say what it can do.
 const HELP: Duration = Duration::from_secs(5);
 
 /// How a node runs containers.
@@ -64,6 +59,8 @@ pub struct Containers {
     pull: Pull,
     /// Looked for once.
     runtime: OnceLock<Option<Runtime>>,
+    /// Whether the runtime knows users, once it has said so.
+    users: OnceLock<bool>,
 }
 
 /// Where containerd listens unless configured otherwise.
@@ -73,26 +70,26 @@ impl Containers {
     /// With the node's own runtime: podman, or containerd where there is none.
     #[must_use]
     pub fn new(pull: Pull) -> Containers {
-        Containers { pull, runtime: OnceLock::new() }
+        Containers { pull, ..Containers::default() }
     }
 
     /// With the containerd that listens at a socket.
     #[must_use]
     pub fn containerd(pull: Pull, socket: &Path) -> Containers {
-        Containers { pull, runtime: OnceLock::from(containerd(socket)) }
+        Containers { pull, runtime: OnceLock::from(containerd(socket)), ..Containers::default() }
     }
 
     /// On a node without a runtime.
     #[must_use]
     pub fn none() -> Containers {
-        Containers { pull: Pull::Never, runtime: OnceLock::from(None) }
+        Containers { runtime: OnceLock::from(None), ..Containers::default() }
     }
 
     /// With a podman that nobody looks for.
     #[cfg(test)]
     pub(super) fn with_podman() -> Containers {
         let podman = Runtime { kind: Kind::Podman, words: vec!["podman".to_owned()] };
-        Containers { pull: Pull::Never, runtime: OnceLock::from(Some(podman)) }
+        Containers { runtime: OnceLock::from(Some(podman)), ..Containers::default() }
     }
 
     /// Whether images are fetched.
@@ -122,7 +119,17 @@ impl Containers {
     /// # Errors
     /// When there is no runtime, with what to install, or it does not answer.
     pub fn knows_users(&self) -> Result<bool, String> {
-        self.runtime().and_then(Runtime::knows_users)
+        if let Some(knows) = self.users.get() {
+            return Ok(*knows);
+        }
+        let knows = self.runtime()?.knows_users()?;
+        Ok(*self.users.get_or_init(|| knows))
+    }
+
+    /// Whether [`Containers::knows_users`] has to run a program to know that.
+    pub(crate) fn must_be_asked(&self) -> bool {
+        let asks = self.runtime().is_ok_and(|r| r.kind == Kind::Containerd);
+        asks && self.users.get().is_none()
     }
 
     pub(crate) fn remove(&self, name: &str) -> Result<(), String> {
