@@ -31,9 +31,42 @@ pub(crate) struct Runtime {
     pub(crate) kind: Kind,
     /// Program and options before every command.
     pub(crate) words: Vec<String>,
+    /// How long its commands may take.
+    pub(crate) limits: Limits,
+}
+
+/// How long the commands of a container runtime may take. One that takes longer is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// To look something up.
+    pub look_up: Duration,
+    /// To fetch an image.
+    pub fetch: Duration,
+    /// To start the containers of a slot, once their images are there.
+    pub start: Duration,
+    /// To end a container and to remove it.
+    pub remove: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            look_up: Duration::from_secs(60),
+            // Images of hundred gigabytes come through a busy network.
+            fetch: Duration::from_secs(2 * 60 * 60),
+            // A large image may have to be unpacked, or its files be given to another user.
+            start: Duration::from_secs(10 * 60),
+            remove: Duration::from_secs(60),
+        }
+    }
 }
 
 impl Runtime {
+    /// One that is called so, with the usual limits.
+    pub(super) fn new(kind: Kind, words: Vec<String>) -> Runtime {
+        Runtime { kind, words, limits: Limits::default() }
+    }
+
     /// Whether it can run a container as a user of our choice. `ctr` learnt that late.
     ///
     /// # Errors
@@ -57,6 +90,7 @@ const HELP: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct Containers {
     pull: Pull,
+    limits: Limits,
     /// Looked for once.
     runtime: OnceLock<Option<Runtime>>,
     /// Whether the runtime knows users, once it has said so.
@@ -88,8 +122,24 @@ impl Containers {
     /// With a podman that nobody looks for.
     #[cfg(test)]
     pub(super) fn with_podman() -> Containers {
-        let podman = Runtime { kind: Kind::Podman, words: vec!["podman".to_owned()] };
-        Containers { runtime: OnceLock::from(Some(podman)), ..Containers::default() }
+        Containers::podman(Pull::Never, vec!["podman".to_owned()])
+    }
+
+    /// With the podman that these words call: its program, and options before every command.
+    #[must_use]
+    pub fn podman(pull: Pull, words: Vec<String>) -> Containers {
+        let podman = Runtime::new(Kind::Podman, words);
+        Containers { pull, runtime: OnceLock::from(Some(podman)), ..Containers::default() }
+    }
+
+    /// With other limits than the usual ones.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Containers {
+        let Containers { pull, runtime, users, .. } = self;
+        let limited = |found: Option<Runtime>| found.map(|r| Runtime { limits, ..r });
+        let runtime =
+            runtime.into_inner().map_or_else(OnceLock::new, |r| OnceLock::from(limited(r)));
+        Containers { pull, limits, runtime, users }
     }
 
     /// Whether images are fetched.
@@ -107,8 +157,10 @@ impl Containers {
     }
 
     pub(crate) fn runtime(&self) -> Result<&Runtime, String> {
-        let found =
-            self.runtime.get_or_init(|| podman().or_else(|| containerd(CONTAINERD.as_ref())));
+        let found = self.runtime.get_or_init(|| {
+            let found = podman().or_else(|| containerd(CONTAINERD.as_ref()));
+            found.map(|r| Runtime { limits: self.limits, ..r })
+        });
         found.as_ref().ok_or_else(|| {
             "this node cannot run containers: install podman and runc, or leave `image` out".into()
         })
@@ -132,8 +184,8 @@ impl Containers {
         asks && self.users.get().is_none()
     }
 
-    pub(crate) fn remove(&self, name: &str) -> Result<(), String> {
-        super::remove(self.runtime()?, name)
+    pub(crate) fn remove_all(&self, names: &[String]) -> Result<(), String> {
+        super::remove_all(self.runtime()?, names)
     }
 }
 
@@ -145,14 +197,14 @@ fn podman() -> Option<Runtime> {
     if let Some(runc) = which("runc") {
         words.extend(["--runtime".to_owned(), runc.display().to_string()]);
     }
-    Some(Runtime { kind: Kind::Podman, words })
+    Some(Runtime::new(Kind::Podman, words))
 }
 
 fn containerd(socket: &Path) -> Option<Runtime> {
     let ctr = which("ctr").filter(|_| socket.exists())?;
     let words =
         vec![ctr.display().to_string(), "--address".to_owned(), socket.display().to_string()];
-    Some(Runtime { kind: Kind::Containerd, words })
+    Some(Runtime::new(Kind::Containerd, words))
 }
 
 fn which(name: &str) -> Option<PathBuf> {
