@@ -122,7 +122,7 @@ impl Questions {
         let given = || matches!(tools.separation(), Separation::Full | Separation::Account(_));
         let has_gpus = || slot.gpus.iter().any(|i| !(tools.device_nodes)(i).is_empty());
         let memory = tools.unified_memory.is_missing() && !in_container && given() && has_gpus();
-        let with_account = || tools.isolation.contained(&tools.abilities).is_ok_and(|yes| yes);
+        let with_account = || tools.isolation.contained(&tools.abilities) == Ok(true);
         let containers = in_container && tools.containers.must_be_asked() && with_account();
         let questions = Questions {
             containers: containers.then(|| tools.containers.clone()),
@@ -241,13 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_of_the_driver_that_hangs_holds_up_nobody_else() {
+    fn a_helper_of_the_driver_that_hangs_delays_nobody_else() {
         let tmp = tempfile::tempdir().unwrap();
-        let (begun, go) = (tmp.path().join("begun"), tmp.path().join("go"));
+        let [begun, go, over] = ["begun", "go", "over"].map(|name| tmp.path().join(name));
+        let dir = tmp.path().display();
         let script = format!(
-            "touch {}; while [ ! -e {} ]; do sleep 0.01; done",
-            begun.display(),
-            go.display()
+            "cd {dir}; touch begun; while [ -e begun ] && [ ! -e go ]; do sleep 0.01; done; touch over"
         );
         let tools = without_memory(tmp.path(), &script, LONG * 10);
         let mut runner = runner(tmp.path(), tools);
@@ -259,6 +258,7 @@ mod tests {
         let ended = [(KEY, Observed::Ended(SlotEnd::Stopped))];
         assert_eq!(runner.poll(Instant::now(), true), ended);
         std::fs::write(&go, "").unwrap();
+        until("the end of the helper", || over.exists().then_some(()));
     }
 
     #[test]

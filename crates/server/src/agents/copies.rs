@@ -7,7 +7,7 @@ use muster_model::units::{Span, Time};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Earlier boots of a node that are remembered.
+/// Earlier boots of a node that are stored.
 const BOOTS: usize = 8;
 /// What goes on is reported so often for one node.
 const EVERY: Span = Span::mins(1);
@@ -19,8 +19,8 @@ pub(super) struct OtherMachines {
     boot: String,
     /// Boots before it, the newest last.
     earlier: VecDeque<String>,
-    /// An agent in another boot that was refused because this one is connected. Once this one is heard
-    /// again, there are two machines: one that was only restarted is not heard from its boot before.
+    /// An agent in another boot that was refused because this one is connected. Once this one sends
+    /// a heartbeat again, there are two machines: one that was only restarted sends none from its boot before.
     refused: Option<String>,
     pace: Pace,
 }
@@ -54,8 +54,8 @@ impl OtherMachines {
         }
     }
 
-    /// The agent that is connected was heard: what that shows.
-    pub(super) fn heard(&mut self) -> Option<String> {
+    /// The agent that is connected sent a heartbeat: what that shows.
+    pub(super) fn heartbeat(&mut self) -> Option<String> {
         self.refused.take()
     }
 

@@ -405,7 +405,7 @@ impl Live {
 
     /// Another agent with this node's identity was refused, and this one is still there.
     fn other_machine(&self) {
-        let Some(line) = self.node_entry.other_machines().heard() else { return };
+        let Some(line) = self.node_entry.other_machines().heartbeat() else { return };
         let (inner, entry) = (self.inner.clone(), self.node_entry.clone());
         let node = self.session.node.clone();
         self.work.push(Box::pin(async move {
