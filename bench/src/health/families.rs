@@ -83,6 +83,7 @@ pub(super) fn is_noise(found: &str) -> bool {
             | "crash-loop"
             | "oom"
             | "config-drift"
+            | "copied-identity"
     )
 }
 

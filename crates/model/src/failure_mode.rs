@@ -69,6 +69,7 @@ modes! {
     FAILED_QUALIFICATION "failed-qualification";
     WRONG_RESULTS "wrong-results";
     CONFIG_DRIFT "config-drift";
+    COPIED_IDENTITY "copied-identity";
     DETECTOR_STORM "detector-storm";
 }
 

@@ -18,6 +18,7 @@ builtin! {
     "breaker-open"
     "certificate-ends"
     "control-plane"
+    "copied-identity"
     "driver-hang"
     "ecc-rate"
     "ecc-uncorrectable"

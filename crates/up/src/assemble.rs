@@ -49,7 +49,7 @@ impl MachineOptions {
             abilities: Abilities::of_this_process(&self.accounts),
             accounts: self.accounts,
             hidden: self.hidden,
-            containers: Arc::new(Containers::new(pull)),
+            containers: Arc::new(Containers::new(pull).with_limits(self.container_limits)),
             ..RunnerTools::default()
         };
         let mut test = TestOrder::of(Level::Quick);

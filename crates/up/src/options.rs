@@ -1,5 +1,6 @@
 //! What the parts that stay are asked for, and a server that was started.
 
+use muster_agent::container::Limits;
 use muster_agent::isolation::{Accounts, Isolation};
 use muster_machine::{Scrub, WantOrder};
 use muster_model::NodeName;
@@ -132,6 +133,8 @@ pub(crate) struct MachineOptions {
     pub(crate) hidden: Vec<std::path::PathBuf>,
     pub(crate) scrub: Scrub,
     pub(crate) pull: bool,
+    /// How long commands of the container runtime may take.
+    pub(crate) container_limits: Limits,
     pub(crate) allow_mig: bool,
     /// What the machine must have when it is tested.
     pub(crate) want: WantOrder,

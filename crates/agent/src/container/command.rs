@@ -159,7 +159,7 @@ mod tests {
         let argv = ["python3".to_owned(), "train.py".to_owned()];
         let mut w = wanted(&d, &argv);
         w.gpus = true;
-        let runtime = Runtime { kind: Kind::Podman, words: vec!["podman".into()] };
+        let runtime = Runtime::new(Kind::Podman, vec!["podman".into()]);
         let line =
             podman::words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").unwrap().join(" ");
         for part in [
@@ -178,7 +178,7 @@ mod tests {
         assert!(!line.contains("hush"), "values are not on the command line");
         let scored = line.contains("--oom-score-adj 500");
         assert_eq!(scored, crate::process::has_lower_oom_score(), "{line}");
-        let runtime = Runtime { kind: Kind::Containerd, words: vec!["ctr".into()] };
+        let runtime = Runtime::new(Kind::Containerd, vec!["ctr".into()]);
         let line = ctr::words(&runtime, "local/x:1", &w, 4, "muster-ab-7.1-4").unwrap().join(" ");
         for part in [
             "ctr run --rm --net-host",
@@ -203,7 +203,7 @@ mod tests {
     /// The arguments of both runtimes, or why there are none.
     fn both(d: &RunDetail) -> [Result<Vec<String>, String>; 2] {
         let argv = ["true".to_owned()];
-        let runtime = |kind| Runtime { kind, words: vec!["x".into()] };
+        let runtime = |kind| Runtime::new(kind, vec!["x".into()]);
         let (p, c) = (runtime(Kind::Podman), runtime(Kind::Containerd));
         let w = wanted(d, &argv);
         [podman::words(&p, "x:1", &w, 0, "c"), ctr::words(&c, "x:1", &w, 0, "c")]
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_program_that_looks_like_a_list_is_one_program() {
         let (d, argv) = (detail(""), [r#"["/bin/sh","-c"]"#.to_owned()]);
-        let runtime = Runtime { kind: Kind::Podman, words: vec!["podman".into()] };
+        let runtime = Runtime::new(Kind::Podman, vec!["podman".into()]);
         let words = podman::words(&runtime, "x:1", &wanted(&d, &argv), 0, "c").unwrap();
         let at = words.iter().position(|w| w == "--entrypoint").unwrap() + 1;
         assert_eq!(serde_json::from_str::<Vec<String>>(&words[at]).unwrap(), argv);

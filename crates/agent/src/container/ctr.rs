@@ -1,7 +1,7 @@
 //! Containerd, through its plain client.
 
 use super::wanted::{ContainerRequest, VARIABLES, shown};
-use super::{Runtime, run};
+use super::{Runtime, run_within};
 use crate::isolation::Refusal;
 
 /// Against what containers have by default: the same as isolated ranks keep.
@@ -15,8 +15,9 @@ const POWERS: [&str; 6] = [
 ];
 
 pub(super) fn has_image(runtime: &Runtime, image: &str) -> Result<bool, Refusal> {
-    let said = run(runtime, &["images", "ls", "-q", &format!("name=={image}")]);
-    let said = said.map_err(Refusal::Node)?;
+    let filter = format!("name=={image}");
+    let args = ["images", "ls", "-q", filter.as_str()];
+    let said = run_within(runtime, &args, runtime.limits.look_up).map_err(Refusal::Node)?;
     if said.ok() {
         return Ok(!said.output.stdout.is_empty());
     }
@@ -25,15 +26,16 @@ pub(super) fn has_image(runtime: &Runtime, image: &str) -> Result<bool, Refusal>
 
 /// Ends a container and removes it; says why not.
 pub(super) fn remove(runtime: &Runtime, name: &str) -> Result<Option<String>, String> {
-    let list = run(runtime, &["containers", "ls", "-q"])?;
+    let list = run_within(runtime, &["containers", "ls", "-q"], runtime.limits.look_up)?;
     if !list.ok() {
         return Ok(Some(list.last_words()));
     }
     if !String::from_utf8_lossy(&list.output.stdout).lines().any(|l| l == name) {
         return Ok(None);
     }
-    run(runtime, &["tasks", "rm", "-f", name])?;
-    let said = run(runtime, &["containers", "rm", name])?;
+    let most = runtime.limits.remove;
+    run_within(runtime, &["tasks", "rm", "-f", name], most)?;
+    let said = run_within(runtime, &["containers", "rm", name], most)?;
     Ok((!said.ok()).then(|| said.last_words()))
 }
 

@@ -31,39 +31,70 @@ pub(crate) struct Runtime {
     pub(crate) kind: Kind,
     /// Program and options before every command.
     pub(crate) words: Vec<String>,
+    /// How long its commands may take.
+    pub(crate) limits: Limits,
 }
 
-impl Runtime {
-    /// Whether it can run a container as a user of our choice. `ctr` learnt that late.
-    ///
-    /// # Errors
-    /// It does not answer now.
-    pub(crate) fn knows_users(&self) -> Result<bool, String> {
-        static CTR: OnceLock<bool> = OnceLock::new();
-        match (self.kind, CTR.get()) {
-            (Kind::Podman, _) => Ok(true),
-            (Kind::Containerd, Some(knows)) => Ok(*knows),
-            (Kind::Containerd, None) => {
-                let mut help = muster_supervise::foreign(&self.words[0]);
-                let said = output_within(help.args(["run", "--help"]), HELP).map_err(|e| {
-                    format!("{} cannot be asked what it can do: {e}", self.words[0])
-                })?;
-                let knows = String::from_utf8_lossy(&said.stdout).contains("--user ");
-                Ok(*CTR.get_or_init(|| knows))
-            }
+/// How long the commands of a container runtime may take. One that takes longer is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// To look something up.
+    pub look_up: Duration,
+    /// To fetch an image.
+    pub fetch: Duration,
+    /// To start the containers of a slot, once their images are there.
+    pub start: Duration,
+    /// To end a container and to remove it.
+    pub remove: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            look_up: Duration::from_secs(60),
+            // Images of hundred gigabytes come through a busy network.
+            fetch: Duration::from_secs(2 * 60 * 60),
+            // A large image may have to be unpacked, or its files be given to another user.
+            start: Duration::from_secs(10 * 60),
+            remove: Duration::from_secs(60),
         }
     }
 }
 
-/// How long the runtime may take to say what it can do. The agent waits for it.
+impl Runtime {
+    /// One that is called so, with the usual limits.
+    pub(super) fn new(kind: Kind, words: Vec<String>) -> Runtime {
+        Runtime { kind, words, limits: Limits::default() }
+    }
+
+    /// Whether it can run a container as a user of our choice. `ctr` learnt that late.
+    ///
+    /// # Errors
+    /// It does not answer now.
+    fn knows_users(&self) -> Result<bool, String> {
+        if self.kind == Kind::Podman {
+            return Ok(true);
+        }
+        let mut help = muster_supervise::foreign(&self.words[0]);
+        let said = output_within(help.args(["run", "--help"]), HELP).map_err(|e| {
+            format!("{} cannot be asked what it can do: `run --help`: {e}", self.words[0])
+        })?;
+        Ok(String::from_utf8_lossy(&said.stdout).contains("--user "))
+    }
+}
+
+/// How long the runtime may take to say what it can do.
 const HELP: Duration = Duration::from_secs(5);
 
 /// How a node runs containers.
 #[derive(Debug, Default)]
 pub struct Containers {
     pull: Pull,
+    limits: Limits,
     /// Looked for once.
     runtime: OnceLock<Option<Runtime>>,
+    /// Whether the runtime knows users, once it has said so.
+    users: OnceLock<bool>,
 }
 
 /// Where containerd listens unless configured otherwise.
@@ -73,26 +104,42 @@ impl Containers {
     /// With the node's own runtime: podman, or containerd where there is none.
     #[must_use]
     pub fn new(pull: Pull) -> Containers {
-        Containers { pull, runtime: OnceLock::new() }
+        Containers { pull, ..Containers::default() }
     }
 
     /// With the containerd that listens at a socket.
     #[must_use]
     pub fn containerd(pull: Pull, socket: &Path) -> Containers {
-        Containers { pull, runtime: OnceLock::from(containerd(socket)) }
+        Containers { pull, runtime: OnceLock::from(containerd(socket)), ..Containers::default() }
     }
 
     /// On a node without a runtime.
     #[must_use]
     pub fn none() -> Containers {
-        Containers { pull: Pull::Never, runtime: OnceLock::from(None) }
+        Containers { runtime: OnceLock::from(None), ..Containers::default() }
     }
 
     /// With a podman that nobody looks for.
     #[cfg(test)]
     pub(super) fn with_podman() -> Containers {
-        let podman = Runtime { kind: Kind::Podman, words: vec!["podman".to_owned()] };
-        Containers { pull: Pull::Never, runtime: OnceLock::from(Some(podman)) }
+        Containers::podman(Pull::Never, vec!["podman".to_owned()])
+    }
+
+    /// With the podman that these words call: its program, and options before every command.
+    #[must_use]
+    pub fn podman(pull: Pull, words: Vec<String>) -> Containers {
+        let podman = Runtime::new(Kind::Podman, words);
+        Containers { pull, runtime: OnceLock::from(Some(podman)), ..Containers::default() }
+    }
+
+    /// With other limits than the usual ones.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Containers {
+        let Containers { pull, runtime, users, .. } = self;
+        let limited = |found: Option<Runtime>| found.map(|r| Runtime { limits, ..r });
+        let runtime =
+            runtime.into_inner().map_or_else(OnceLock::new, |r| OnceLock::from(limited(r)));
+        Containers { pull, limits, runtime, users }
     }
 
     /// Whether images are fetched.
@@ -110,8 +157,10 @@ impl Containers {
     }
 
     pub(crate) fn runtime(&self) -> Result<&Runtime, String> {
-        let found =
-            self.runtime.get_or_init(|| podman().or_else(|| containerd(CONTAINERD.as_ref())));
+        let found = self.runtime.get_or_init(|| {
+            let found = podman().or_else(|| containerd(CONTAINERD.as_ref()));
+            found.map(|r| Runtime { limits: self.limits, ..r })
+        });
         found.as_ref().ok_or_else(|| {
             "this node cannot run containers: install podman and runc, or leave `image` out".into()
         })
@@ -122,11 +171,21 @@ impl Containers {
     /// # Errors
     /// When there is no runtime, with what to install, or it does not answer.
     pub fn knows_users(&self) -> Result<bool, String> {
-        self.runtime().and_then(Runtime::knows_users)
+        if let Some(knows) = self.users.get() {
+            return Ok(*knows);
+        }
+        let knows = self.runtime()?.knows_users()?;
+        Ok(*self.users.get_or_init(|| knows))
     }
 
-    pub(crate) fn remove(&self, name: &str) -> Result<(), String> {
-        super::remove(self.runtime()?, name)
+    /// Whether [`Containers::knows_users`] has to run a program to know that.
+    pub(crate) fn must_be_asked(&self) -> bool {
+        let asks = self.runtime().is_ok_and(|r| r.kind == Kind::Containerd);
+        asks && self.users.get().is_none()
+    }
+
+    pub(crate) fn remove_all(&self, names: &[String]) -> Result<(), String> {
+        super::remove_all(self.runtime()?, names)
     }
 }
 
@@ -138,14 +197,14 @@ fn podman() -> Option<Runtime> {
     if let Some(runc) = which("runc") {
         words.extend(["--runtime".to_owned(), runc.display().to_string()]);
     }
-    Some(Runtime { kind: Kind::Podman, words })
+    Some(Runtime::new(Kind::Podman, words))
 }
 
 fn containerd(socket: &Path) -> Option<Runtime> {
     let ctr = which("ctr").filter(|_| socket.exists())?;
     let words =
         vec![ctr.display().to_string(), "--address".to_owned(), socket.display().to_string()];
-    Some(Runtime { kind: Kind::Containerd, words })
+    Some(Runtime::new(Kind::Containerd, words))
 }
 
 fn which(name: &str) -> Option<PathBuf> {

@@ -9,7 +9,7 @@ mod podman;
 mod wanted;
 
 pub(crate) use command::{ContainerOrder, check_checkpoints, check_volumes, order};
-pub use find::{Containers, Pull};
+pub use find::{Containers, Limits, Pull};
 pub(crate) use find::{Kind, Runtime};
 pub(crate) use wanted::ContainerRequest;
 use wanted::VARIABLES;
@@ -29,6 +29,12 @@ const RUNTIME: [&str; 6] = ["podman", "conmon", "runc", "crun", "ctr", "containe
 pub(crate) fn is_runtime(pid: i32) -> bool {
     let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     RUNTIME.contains(&String::from_utf8_lossy(&name).trim())
+}
+
+/// Whether a process belongs to the runtime still: also one that is about to become a container's first.
+pub(crate) fn is_making(pid: i32) -> bool {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    is_runtime(pid) || name.starts_with(b"runc:[")
 }
 
 /// Whether a process is the first of a container.
@@ -90,15 +96,7 @@ impl RuntimeOutput {
     }
 }
 
-/// How long the runtime may take for what it only looks up or takes away.
-const QUICK: Duration = Duration::from_secs(60);
-/// How long it may take to fetch an image.
-const FETCH: Duration = Duration::from_secs(2 * 60 * 60);
-
-fn run(runtime: &Runtime, args: &[&str]) -> Result<RuntimeOutput, String> {
-    run_within(runtime, args, QUICK)
-}
-
+/// Runs a command of the runtime. One that takes longer is killed.
 fn run_within(runtime: &Runtime, args: &[&str], most: Duration) -> Result<RuntimeOutput, String> {
     let (program, global) = runtime.words.split_first().ok_or("no container runtime")?;
     let mut command = muster_supervise::foreign(program);
@@ -112,7 +110,7 @@ fn run_within(runtime: &Runtime, args: &[&str], most: Duration) -> Result<Runtim
     let done = muster_supervise::output_within(&mut command, most);
     let output = done.map_err(|e| match e.kind() {
         io::ErrorKind::TimedOut => {
-            let what = args.first().copied().unwrap_or_default();
+            let what = args.join(" ");
             format!("the container runtime hangs: `{program} … {what}`: {e}")
         }
         _ => format!("{program}: {e}"),
@@ -136,11 +134,11 @@ pub(crate) fn check_image(order: &ContainerOrder) -> Result<(), Refusal> {
              let the agent fetch images"
         )));
     }
-    let pulled = match runtime.kind {
-        Kind::Podman => run_within(runtime, &["pull", "-q", "--", image], FETCH),
-        Kind::Containerd => run_within(runtime, &["images", "pull", image], FETCH),
+    let args: &[&str] = match runtime.kind {
+        Kind::Podman => &["pull", "-q", "--", image],
+        Kind::Containerd => &["images", "pull", image],
     };
-    match pulled.map_err(Refusal::Node)? {
+    match run_within(runtime, args, runtime.limits.fetch).map_err(Refusal::Node)? {
         said if said.ok() => Ok(()),
         said => {
             Err(Refusal::Job(format!("image `{image}` cannot be fetched: {}", said.last_words())))
@@ -151,8 +149,29 @@ pub(crate) fn check_image(order: &ContainerOrder) -> Result<(), Refusal> {
 /// How often a removal is tried: one that meets the container between two states is refused.
 const TRIES: u32 = 5;
 
-/// Ends a container and removes it, whether or not it is there.
-pub(crate) fn remove(runtime: &Runtime, name: &str) -> Result<(), String> {
+/// Ends containers and removes them, whether or not they are there.
+///
+/// # Errors
+/// Which of them could not be removed, and why.
+pub(crate) fn remove_all(runtime: &Runtime, names: &[String]) -> Result<(), String> {
+    let mut left = Ok(());
+    for name in names {
+        let error = |why: String| format!("container {name} could not be removed: {why}");
+        match remove(runtime, name) {
+            Ok(None) => {}
+            Ok(Some(why)) => left = Err(error(why)),
+            // What does not answer for one does not answer for the others either.
+            Err(why) => return Err(error(why)),
+        }
+    }
+    left
+}
+
+/// Ends a container and removes it; why not, where it was refused.
+///
+/// # Errors
+/// The runtime does not answer.
+fn remove(runtime: &Runtime, name: &str) -> Result<Option<String>, String> {
     let mut why = String::new();
     for _ in 0..TRIES {
         let tried = match runtime.kind {
@@ -160,12 +179,12 @@ pub(crate) fn remove(runtime: &Runtime, name: &str) -> Result<(), String> {
             Kind::Containerd => ctr::remove(runtime, name)?,
         };
         match tried {
-            None => return Ok(()),
+            None => return Ok(None),
             Some(words) => why = words,
         }
         std::thread::sleep(Duration::from_millis(200));
     }
-    Err(format!("container {name} could not be removed: {why}"))
+    Ok(Some(why))
 }
 
 #[cfg(test)]
@@ -200,9 +219,24 @@ mod tests {
     #[test]
     fn a_runtime_that_hangs_is_given_up_with_a_clear_error() {
         let words = ["/bin/sh", "-c", "exec sleep 100000"].map(str::to_owned).into();
-        let hangs = Runtime { kind: Kind::Podman, words };
+        let hangs = Runtime::new(Kind::Podman, words);
         let why = run_within(&hangs, &["rm", "-f"], Duration::from_millis(1)).err().unwrap();
         assert!(why.contains("runtime hangs") && why.contains("rm"), "{why}");
+    }
+
+    #[test]
+    fn a_runtime_that_hangs_for_one_container_is_not_asked_to_remove_the_next() {
+        let tmp = tempfile::tempdir().unwrap();
+        let asked = tmp.path().join("asked");
+        let script = format!("echo \"$*\" >> {}; exec sleep 100000", asked.display());
+        let words = ["/bin/sh".into(), "-c".into(), script, "podman".into()].into();
+        let mut hangs = Runtime::new(Kind::Podman, words);
+        hangs.limits.remove = Duration::from_millis(1);
+        let names = ["first".to_owned(), "second".to_owned()];
+        let why = remove_all(&hangs, &names).unwrap_err();
+        assert!(why.contains("container first") && why.contains("did not end within"), "{why}");
+        let asked = std::fs::read_to_string(asked).unwrap_or_default();
+        assert!(!asked.contains("second"), "{asked}");
     }
 
     /// Not a test of its own: what the test below runs in a process that has tokens.
@@ -210,7 +244,8 @@ mod tests {
     #[ignore = "runs inside a_container_runtime_gets_no_secret_of_the_agent"]
     fn child_with_secrets() {
         let words = ["/bin/sh", "-c", "env"].map(str::to_owned).into();
-        let said = run(&Runtime { kind: Kind::Podman, words }, &[]).expect("it runs");
+        let runtime = Runtime::new(Kind::Podman, words);
+        let said = run_within(&runtime, &[], runtime.limits.look_up).expect("it runs");
         print!("{}", String::from_utf8_lossy(&said.output.stdout));
     }
 

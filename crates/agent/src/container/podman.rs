@@ -1,13 +1,14 @@
 //! Podman.
 
 use super::wanted::{ContainerRequest, VARIABLES, shown};
-use super::{Runtime, run};
+use super::{Runtime, run_within};
 use crate::isolation::{self, KEPT_NAMES, Refusal};
 use crate::process;
 use rustix::process::{Resource, getrlimit};
 
 pub(super) fn has_image(runtime: &Runtime, image: &str) -> Result<bool, Refusal> {
-    let said = run(runtime, &["image", "exists", "--", image]).map_err(Refusal::Node)?;
+    let said = run_within(runtime, &["image", "exists", "--", image], runtime.limits.look_up);
+    let said = said.map_err(Refusal::Node)?;
     match said.output.status.code() {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
@@ -20,7 +21,8 @@ pub(super) fn has_image(runtime: &Runtime, image: &str) -> Result<bool, Refusal>
 
 /// Ends a container and removes it; says why not.
 pub(super) fn remove(runtime: &Runtime, name: &str) -> Result<Option<String>, String> {
-    let said = run(runtime, &["rm", "-f", "-i", "-t", "0", "--", name])?;
+    let args = ["rm", "-f", "-i", "-t", "0", "--", name];
+    let said = run_within(runtime, &args, runtime.limits.remove)?;
     Ok((!said.ok()).then(|| said.last_words()))
 }
 

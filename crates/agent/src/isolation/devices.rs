@@ -3,6 +3,7 @@
 use crate::cgroup::Rule;
 use muster_model::placement::{AllocatedPart, Slot};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,7 +34,6 @@ pub(crate) fn nodes(slot: &Slot, of_gpu: &dyn Fn(u32) -> Vec<PathBuf>) -> Vec<Pa
     }
     let gpus: Vec<PathBuf> = slot.gpus.iter().flat_map(of_gpu).collect();
     if !gpus.is_empty() {
-        ready_memory();
         all.extend(WITH_GPUS.iter().map(PathBuf::from));
         all.extend(gpus);
     }
@@ -43,18 +43,55 @@ pub(crate) fn nodes(slot: &Slot, of_gpu: &dyn Fn(u32) -> Vec<PathBuf>) -> Vec<Pa
     all
 }
 
-/// How long it may take to make a node. The agent waits for it.
-const READY: Duration = Duration::from_secs(5);
+/// How the node of the driver's unified memory is made. The driver does that when somebody who may
+/// first uses it, which is nobody in a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnifiedMemory {
+    /// The node of the driver itself: where there is none, there is no driver.
+    pub driver: PathBuf,
+    /// The node that is made when it is missing.
+    pub node: PathBuf,
+    /// The program that makes it, and its arguments.
+    pub command: Vec<String>,
+    /// How long that may take.
+    pub most: Duration,
+}
 
-/// The driver makes the node of its unified memory when it is first used by somebody who may,
-/// which is nobody in a slot.
-fn ready_memory() {
-    if !Path::new("/dev/nvidia-uvm").exists() && Path::new("/dev/nvidiactl").exists() {
-        let mut command = muster_supervise::foreign("nvidia-modprobe");
-        let done = muster_supervise::output_within(command.args(["-u", "-c=0"]), READY);
-        if !done.as_ref().is_ok_and(|d| d.status.success()) {
-            tracing::warn!(result = ?done, "/dev/nvidia-uvm is missing; CUDA will not start");
+impl Default for UnifiedMemory {
+    fn default() -> UnifiedMemory {
+        UnifiedMemory {
+            driver: "/dev/nvidiactl".into(),
+            node: "/dev/nvidia-uvm".into(),
+            command: ["nvidia-modprobe", "-u", "-c=0"].map(str::to_owned).into(),
+            most: Duration::from_secs(5),
         }
+    }
+}
+
+impl UnifiedMemory {
+    /// Whether it must be made before a slot can use it.
+    pub(crate) fn is_missing(&self) -> bool {
+        !self.node.exists() && self.driver.exists()
+    }
+
+    /// Makes it. A program that hangs is killed; not for a thread that others wait for.
+    ///
+    /// # Errors
+    /// The program did not end in time.
+    pub(crate) fn make(&self) -> Result<(), String> {
+        let Some((program, args)) = self.command.split_first() else { return Ok(()) };
+        let mut command = muster_supervise::foreign(program);
+        let done = muster_supervise::output_within(command.args(args), self.most);
+        let node = self.node.display();
+        match done {
+            Ok(done) if done.status.success() => {}
+            Err(e) if e.kind() == io::ErrorKind::TimedOut => {
+                let line = self.command.join(" ");
+                return Err(format!("{node} is missing, and `{line}` hangs: {e}"));
+            }
+            done => tracing::warn!(result = ?done, "{node} is missing; CUDA will not start"),
+        }
+        Ok(())
     }
 }
 

@@ -49,8 +49,8 @@ impl Finishing {
         let (sender, receiver) = channel();
         let work = move || {
             let mut done = Finished::default();
-            for name in &container {
-                done.leftover = containers.remove(name).err().or(done.leftover);
+            if !container.is_empty() {
+                done.leftover = containers.remove_all(&container).err();
             }
             if let Some(explain) = explain {
                 let from = Instant::now();

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use unproven::UnprovenEnd;
-use waiting::{Waiting, ask_slice};
+use waiting::{Waiting, ask_machine};
 
 /// Between SIGTERM and SIGKILL when nobody said otherwise.
 pub const GRACE: Span = Span::secs(10);
@@ -317,7 +317,7 @@ impl Runner {
             return;
         }
         let wakeup = self.shared.wakeup.clone();
-        let asked = ask_slice(&self.shared.runner_tools, &detail.slot, move || wakeup.nudge());
+        let asked = ask_machine(&self.shared.runner_tools, detail, move || wakeup.nudge());
         if asked.is_none() && self.config.budget.worth_trying(detail.slot.ranks) {
             self.begin(key, detail, None, now);
         } else {
@@ -328,7 +328,7 @@ impl Runner {
     /// Starts that waited and now have room, or have waited too long.
     fn begin_waiting(&mut self, now: Instant) {
         let without = self.waiting.iter_mut().filter_map(|(key, w)| {
-            let why = w.take_slice(now).err()?;
+            let why = w.take_answers(now).err()?;
             Some((*key, why))
         });
         for (key, why) in without.collect::<Vec<_>>() {
@@ -336,8 +336,8 @@ impl Runner {
                 self.refuse(key, w.detail(), SlotEnd::fault(why));
             }
         }
-        // Who waits for a slice blocks nobody.
-        while let Some((&key, w)) = self.waiting.iter().find(|(_, w)| w.has_slice()) {
+        // Who waits for an answer blocks nobody.
+        while let Some((&key, w)) = self.waiting.iter().find(|(_, w)| w.is_answered()) {
             let over = w.waited(self.config.budget.patience, now);
             if !over && !self.config.budget.worth_trying(w.detail().slot.ranks) {
                 return;
@@ -585,7 +585,7 @@ impl Runner {
     /// When to look again at the latest.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
-        if self.waiting.values().any(Waiting::has_slice) {
+        if self.waiting.values().any(Waiting::is_answered) {
             return Some(self.looked.map_or_else(Instant::now, |l| l + RETRY));
         }
         let slice = self.waiting.values().filter_map(Waiting::due).min();

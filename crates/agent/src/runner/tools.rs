@@ -2,7 +2,8 @@
 
 use super::pids::PidMap;
 use crate::container::Containers;
-use crate::isolation::{Abilities, Accounts, Isolation, Separation, devices};
+use crate::isolation::devices::{self, UnifiedMemory};
+use crate::isolation::{Abilities, Accounts, Isolation, Separation};
 use muster_model::ids::AttemptKey;
 use muster_model::placement::{AllocatedPart, GpuSet};
 use std::fmt;
@@ -54,6 +55,8 @@ pub struct RunnerTools {
     pub hidden: Vec<PathBuf>,
     /// The device nodes of a GPU.
     pub device_nodes: DeviceNodes,
+    /// How the driver's node for unified memory is made, where slots with GPUs need it.
+    pub unified_memory: UnifiedMemory,
     /// Who finds MIG slices; without it a slot that asks for one is refused.
     pub slices: Option<Slices>,
     /// Called in a thread of its own when every process of a slot with GPUs is gone and before
@@ -93,6 +96,7 @@ impl Default for RunnerTools {
             accounts,
             hidden: Vec::new(),
             device_nodes: Arc::new(devices::nvidia_nodes),
+            unified_memory: UnifiedMemory::default(),
             slices: None,
             after_slot: None,
             explain: None,

@@ -45,10 +45,10 @@ fn guard(supervisor: i32, order: &Order) -> ! {
     // At once: a container runtime may take its time.
     order.group.iter().for_each(|g| g.kill());
     kill_descendants();
-    for (c, name) in order.container.iter().flat_map(|c| c.names.iter().map(move |n| (c, n))) {
-        if let Err(why) = crate::container::remove(&c.runtime, name) {
-            eprintln!("{}: {why}", order.dir.display());
-        }
+    if let Some(c) = &order.container
+        && let Err(why) = crate::container::remove_all(&c.runtime, &c.names)
+    {
+        eprintln!("{}: {why}", order.dir.display());
     }
     if let Some(group) = &order.group {
         group.kill_and_wait(PATIENCE);

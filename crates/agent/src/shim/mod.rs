@@ -1,6 +1,7 @@
 //! The supervisor of one slot's ranks: a small process of its own that outlives the agent, so
 //! that a restarted agent finds its ranks running and learns how they ended.
 
+mod begun;
 mod guard;
 mod launch;
 mod lease;
@@ -118,6 +119,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
     in_order.sort_unstable();
     note(&record, &Entry::Ranks(in_order.into_iter().map(|(_, p)| p).collect()))?;
     let oom = || group.as_ref().is_some_and(|g| g.oom_kills() > 0);
+    let late = begun::watch(&order, &ranks);
     let mut end = EndFile::default();
     while !ranks.is_empty() {
         let (order, up, record) = (&order, &ranks, &record);
@@ -126,8 +128,8 @@ fn supervise(order: Order) -> std::io::Result<()> {
         let Some(rank) = ranks.remove(&pid) else { continue };
         let rank_end = RankEnd { rank, code, signal };
         end.ranks.push(rank_end);
-        // Whoever dies of the end of its lease did not fail.
-        let stopped = lease.as_ref().and_then(Lease::over).is_some();
+        // Whoever dies of the end of its lease did not fail, nor whoever never began.
+        let stopped = lease.as_ref().and_then(Lease::over).is_some() || late.why().is_some();
         if rank_end.failed() && end.first.is_none() && !stopped {
             let first = FirstFailure { end: rank_end, oom: oom() };
             if !ranks.is_empty() {
@@ -138,6 +140,7 @@ fn supervise(order: Order) -> std::io::Result<()> {
     }
     // Before what they left is removed: others wait for how long they ran, not for that.
     end.at = Some(BootTime::now());
+    end.fault = late.why().filter(|_| end.first.is_none()).map(str::to_owned);
     end.lease = lease.as_ref().and_then(Lease::over).filter(|_| end.first.is_none());
     end.cleanup = clean(lease.as_ref());
     end.ranks.sort_by_key(|r| r.rank);
@@ -184,10 +187,11 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&L
         None if no_children() => 0,
         None => others().len(),
     };
-    let mut stuck = None;
-    for (c, name) in order.container.iter().flat_map(|c| c.names.iter().map(move |n| (c, n))) {
-        stuck = crate::container::remove(&c.runtime, name).err().or(stuck);
-    }
+    let remove = || match &order.container {
+        Some(c) => crate::container::remove_all(&c.runtime, &c.names),
+        None => Ok(()),
+    };
+    let removed = remove();
     if let Some(group) = &order.group {
         group.kill_and_wait(Duration::from_secs(5));
     }
@@ -195,6 +199,8 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&L
     if let Some(inner) = inner {
         inner.kill();
     }
+    // A runtime that hung may have waited for a process that is gone now.
+    let stuck = removed.or_else(|_| remove()).err();
     let patience = if inner.is_none() { Duration::ZERO } else { Duration::from_secs(1) };
     let empty = wait_for_children(patience);
     let left = if empty && order.group.as_ref().is_none_or(Group::is_empty) {

@@ -1,7 +1,7 @@
 //! Ranks in real containers, where there is a podman that can run them.
 
 use crate::support::{Bench, LONG, key, long_sleep, with_word};
-use muster_agent::container::{Containers, Pull};
+use muster_agent::container::{Containers, Limits, Pull};
 use muster_agent::isolation::Isolation;
 use muster_agent::runner::RunnerTools;
 use muster_agent::testing::detail;
@@ -13,7 +13,7 @@ use muster_model::units::{Bytes, Span};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) fn all() -> Vec<crate::Test> {
     crate::tests![container:
@@ -27,6 +27,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         what_cannot_run_is_refused_with_what_to_do,
         gpus_come_by_their_description,
         containerd_does_it_too,
+        a_runtime_that_hangs_ends_the_attempt_with_the_command_and_its_limit,
     ]
 }
 
@@ -500,4 +501,29 @@ pub(crate) fn containerd_does_it_too() {
     d.run.image = Some("localhost/no-such-image:9".into());
     let reason = refusal(&mut b, &d);
     assert!(reason.contains("ctr images pull localhost/no-such-image:9"), "{reason}");
+}
+
+pub(crate) fn a_runtime_that_hangs_ends_the_attempt_with_the_command_and_its_limit() {
+    let k = key();
+    let word = long_sleep(k);
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("podman");
+    let script = format!("case \"$1\" in image) exit 0;; *) exec sleep {word};; esac\n");
+    std::fs::write(&program, script).unwrap();
+    let words = vec!["/bin/sh".to_owned(), program.display().to_string()];
+    let short = Duration::from_millis(1);
+    let limits = Limits { start: short, remove: short, ..Limits::default() };
+    let containers = Arc::new(Containers::podman(Pull::Never, words).with_limits(limits));
+    let mut b = Bench::ungrouped(RunnerTools {
+        containers,
+        isolation: Isolation::Off,
+        ..RunnerTools::default()
+    });
+    b.runner.start(k, &contained("true"), Instant::now());
+    let end = format!("{:?}", b.end(k));
+    assert!(end.contains("NodeFault") && end.contains("started no container within"), "{end}");
+    // That the container could not be removed either is reported, with the command.
+    let left = format!("{:?}", b.runner.leftovers());
+    assert!(left.contains("… rm -f") && left.contains("did not end within"), "{left}");
+    b.until("nothing is left", |_| with_word(&word).is_empty());
 }

@@ -1,7 +1,8 @@
 //! An agent with a certificate says who it is and everything it sees.
 
+use super::copies;
 use super::node_entry::{NodeEntry, SKEW_MS, Session};
-use super::{Inner, bounds, join, refused};
+use super::{Inner, bounds, identity, join, refused};
 use crate::brain::{Attach, BrainError};
 use muster_engine::{NodeHello, State};
 use muster_link::LinkError;
@@ -84,14 +85,13 @@ fn evaluate(state: &State, peer: &Peer, hello: &Hello, now: Time) -> Result<(), 
         );
         return Err(refused("identity", message, false));
     }
-    // What the agent says of itself: no proof, but a copied state directory is noticed.
-    if n.machine != hello.machine {
-        let message = format!(
-            "this certificate belongs to another machine: node {node} is enrolled elsewhere; join this machine under a name of its own"
-        );
-        return Err(refused("identity", message, false));
-    }
     Ok(())
+}
+
+/// Whether it is of another machine than the node is enrolled with. What the agent says of itself is no
+/// proof, but a copied state directory is noticed.
+fn is_other_machine(state: &State, hello: &Hello) -> bool {
+    state.nodes.get(&hello.node).is_some_and(|n| n.machine != hello.machine)
 }
 
 /// Would the hello be written down?
@@ -115,16 +115,26 @@ pub(super) async fn enter(
     }
     let verdict = inner.brain.read(|s| {
         evaluate(s, peer, hello, now)?;
-        let noted = s.nodes.get(node).is_some_and(|n| n.enrolment.is_some());
-        Ok((s.site.clone(), noted, s.lost_enrolment(node), changes(s, hello)))
-    });
-    let (site, noted, forgotten, changed) = match verdict {
-        Ok((site, noted, forgotten, changed)) => {
-            (site.unwrap_or_default(), noted, forgotten, changed)
+        if is_other_machine(s, hello) {
+            return Ok(None);
         }
+        let noted = s.nodes.get(node).is_some_and(|n| n.enrolment.is_some());
+        Ok(Some((s.site.clone(), noted, s.lost_enrolment(node), changes(s, hello))))
+    });
+    let verdict = match verdict {
+        Ok(verdict) => verdict,
         Err(no) => return Ok(Err(no)),
     };
     let node_entry = inner.node_entry_or_new(node);
+    let Some((site, noted, forgotten, changed)) = verdict else {
+        let line = copies::other_machine(hello, addr.ip());
+        identity::report(inner, &node_entry, node, line).await;
+        let message = format!(
+            "this certificate belongs to another machine: node {node} is enrolled elsewhere; join this machine under a name of its own"
+        );
+        return Ok(Err(refused("identity", message, false)));
+    };
+    let site = site.unwrap_or_default();
     if let Some(wait) = changed.then(|| node_entry.wait_for_change(inner.clock())).flatten() {
         // It comes again with what is true then: that is the newest, and nothing is lost.
         let message = format!(
@@ -140,6 +150,7 @@ pub(super) async fn enter(
         node_entry.last_heartbeat().is_some_and(|h| inner.clock().since(h) < lost_after)
     };
     if let Err(other) = node_entry.claim(&session, fresh) {
+        node_entry.other_machines().refused(hello, addr.ip());
         let message = format!(
             "another agent with the identity of node {node} is connected from {}: stop one of the two; if it is gone, this one is let in after {lost_after}",
             other.addr
@@ -222,6 +233,10 @@ pub(super) async fn enter(
     if foreign > 0 {
         inner.foreign.fetch_add(foreign as u64, Ordering::Relaxed);
         tracing::warn!(%node, foreign, "the agent reports attempts that never ran there: they are ignored");
+    }
+    let other = node_entry.other_machines().entered(hello, addr.ip());
+    if let Some(line) = other {
+        identity::report(inner, &node_entry, node, line).await;
     }
     // A welcome renews leases, too, and nothing may have been written for it.
     if !inner.brain.is_certain_leader() {

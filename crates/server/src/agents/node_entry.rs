@@ -1,5 +1,6 @@
 //! A node's place here, and the agent that sits on it.
 
+use super::copies::OtherMachines;
 use super::faults::Gate;
 use super::pace::Pace;
 use crate::telemetry::{Columns, Ring, Window};
@@ -79,6 +80,8 @@ pub(super) struct NodeEntry {
     changes: Mutex<Pace>,
     /// How often it may send a row of metrics.
     rows: Mutex<Pace>,
+    /// What is known of other machines with its identity.
+    other_machines: Mutex<OtherMachines>,
 }
 
 impl NodeEntry {
@@ -150,6 +153,10 @@ impl NodeEntry {
 
     pub(super) fn faults(&self) -> MutexGuard<'_, Gate> {
         lock(&self.faults)
+    }
+
+    pub(super) fn other_machines(&self) -> MutexGuard<'_, OtherMachines> {
+        lock(&self.other_machines)
     }
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Option<TestProgress>> {

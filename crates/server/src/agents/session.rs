@@ -8,6 +8,7 @@ use super::checkpoints::{Checkpoints, Written};
 use super::conn::Conn;
 use super::connections;
 use super::hello::SessionStart;
+use super::identity;
 use super::idle;
 use super::node_entry::{NodeEntry, SKEW_MS, Session, TestProgress};
 use super::orders::Orders;
@@ -280,6 +281,7 @@ impl Live {
         match m {
             FromAgent::Heartbeat { at } => {
                 self.skew(at, now);
+                self.other_machine();
                 let due = self.node_entry.faults().due(self.inner.clock());
                 self.faults(due);
                 let at = self.time(now);
@@ -399,6 +401,17 @@ impl Live {
     /// What time it is for the watch: a simulated node has a clock of its own.
     fn time(&self, now: Time) -> Time {
         Time(now.0.saturating_add(self.session.ahead_ms.load(Ordering::Relaxed)))
+    }
+
+    /// Another agent with this node's identity was refused, and this one is still there.
+    fn other_machine(&self) {
+        let Some(line) = self.node_entry.other_machines().heartbeat() else { return };
+        let (inner, entry) = (self.inner.clone(), self.node_entry.clone());
+        let node = self.session.node.clone();
+        self.work.push(Box::pin(async move {
+            identity::report(&inner, &entry, &node, line).await;
+            Done::Noted(Ok(()))
+        }));
     }
 
     /// Hands something on that nobody waits for an answer to.

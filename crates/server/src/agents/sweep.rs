@@ -1,6 +1,6 @@
 //! One task informs sessions that their orders changed; one looks for nodes that fell silent.
 
-use super::Inner;
+use super::{Inner, identity};
 use muster_model::command::{Actor, Command, Request};
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
@@ -39,6 +39,7 @@ pub(super) async fn watch(inner: Arc<Inner>) {
     let lost_after = inner.config.lost_after;
     let every = Duration::from_millis((lost_after.0 / 10).clamp(50, 3000));
     let mut last = inner.clock();
+    let mut looked = last;
     while inner.stop.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
         let now = inner.clock();
         // We were away ourselves (stopped, suspended, starved): the silence is ours.
@@ -57,6 +58,10 @@ pub(super) async fn watch(inner: Arc<Inner>) {
         }
         if sweep_nodes(&inner, &|| inner.clock()).await {
             last = inner.clock();
+        }
+        if now.since(looked) >= identity::LOOK {
+            looked = now;
+            identity::close_old(&inner, inner.brain.now()).await;
         }
     }
 }

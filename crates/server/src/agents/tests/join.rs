@@ -1,11 +1,14 @@
 use super::support::{Agent, Line, hello, node, site};
+use crate::agents::identity;
 use muster_engine::{AllocationBlocker, NOT_CONNECTED};
 use muster_link::messages::{FromAgent, FromServer, PROTOCOL};
 use muster_link::pki::{Authority, Identity, new_request};
 use muster_link::tls::{Trust, client_config};
 use muster_link::token::JoinToken;
+use muster_model::FailureMode;
 use muster_model::clock::ClockStep;
 use muster_model::command::Command;
+use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::ids::{Seq, SiteId};
 use muster_model::node::Stage;
@@ -254,6 +257,68 @@ async fn of_two_agents_with_one_identity_the_second_is_refused_and_a_reconnect_i
     assert!(matches!(m, FromServer::Welcome { .. }));
     line.is_closed().await;
     assert_eq!(s.agents.count(), 1);
+}
+
+/// What the finding rests on that another machine has the identity of n1.
+fn copied(st: &muster_engine::State) -> Option<String> {
+    let entity = Entity::Node(node("n1"));
+    let finding = st.health.open_of(&entity, FailureMode::COPIED_IDENTITY.code());
+    finding.map(|f| f.seen.evidence.join("; "))
+}
+
+#[tokio::test]
+async fn a_machine_that_is_not_the_enrolled_one_is_refused_and_is_a_finding_for_an_hour() {
+    let s = site().await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    agent.hello.machine = "copied".into();
+    agent.hello.instance = "second".into();
+    agent.hello.boot = "boot-2".into();
+    let m = agent.greet().await.1;
+    assert_eq!((refusal(&m).0, refusal(&m).2), ("identity", false));
+    let said = s.brain.read(copied).expect("a finding");
+    assert!(said.contains("127.0.0.1") && said.contains("another machine"), "{said}");
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    assert!(matches!(line.hear().await, FromServer::Ack { .. }), "the enrolled one is untouched");
+    let now = s.brain.now();
+    identity::close_old(&s.agents.inner, now + Span::mins(50)).await;
+    assert!(s.brain.read(copied).is_some());
+    identity::close_old(&s.agents.inner, now + Span::mins(70)).await;
+    assert!(s.brain.read(copied).is_none());
+}
+
+#[tokio::test]
+async fn two_machines_that_look_alike_are_a_finding_and_a_restarted_agent_is_not() {
+    let s = site().await;
+    let (mut agent, mut line) = s.idle("n1").await;
+    // Another agent process of the same boot: an update, say.
+    agent.hello.instance = "second".into();
+    assert_eq!(refusal(&agent.greet().await.1).0, "duplicate");
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    assert!(matches!(line.hear().await, FromServer::Ack { .. }));
+    // After a restart of the machine its old connection may be open for a while; nobody speaks there.
+    agent.hello.boot = "boot-2".into();
+    assert_eq!(refusal(&agent.greet().await.1).0, "duplicate");
+    assert_eq!(s.brain.read(copied), None);
+    line.say(FromAgent::Heartbeat { at: s.brain.now() }).await;
+    s.until(|st| copied(st).is_some_and(|said| said.contains("boot boot-2"))).await;
+}
+
+#[tokio::test]
+async fn two_machines_that_take_turns_are_a_finding() {
+    let s = site().await;
+    let (mut agent, line) = s.idle("n1").await;
+    drop(line);
+    for (boot, found) in [("boot-2", false), ("boot-1", true)] {
+        while s.agents.count() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        agent.hello.boot = boot.into();
+        agent.hello.instance = format!("of {boot}, anew");
+        let (line, m) = agent.greet().await;
+        assert!(matches!(m, FromServer::Welcome { .. }), "{m:?}");
+        assert_eq!(s.brain.read(copied).is_some(), found, "{boot}");
+        drop(line);
+    }
 }
 
 #[tokio::test]

@@ -2,9 +2,11 @@
 
 use crate::options::{AgentOptions, MachineOptions};
 use clap::{Args, ValueEnum};
+use muster_agent::container::Limits;
 use muster_agent::isolation::{Accounts, Isolation, UidRange};
 use muster_machine::{Allowed, OptionalDuties, Scrub, WantOrder};
 use muster_model::NodeName;
+use muster_model::units::Span;
 use muster_monitor::exporter::{HostnameLabel, Names};
 use muster_terminal::config;
 use muster_terminal::fail::Fail;
@@ -89,6 +91,12 @@ struct Watch {
     /// Let containers' images be fetched; without it only those that are here run
     #[arg(long)]
     pull: bool,
+    /// How long fetching an image may take
+    #[arg(long, value_name = "SPAN", default_value = "2h")]
+    pull_limit: Span,
+    /// How long a container runtime may take to start a job's containers once their images are here
+    #[arg(long, value_name = "SPAN", default_value = "10m")]
+    container_limit: Span,
     /// What this machine must have when it is tested, such as `h200-sxm:8` or `8`
     #[arg(long, value_name = "SKU:N", value_parser = super::qualify::want)]
     want: Option<WantOrder>,
@@ -187,6 +195,11 @@ impl Watch {
             hidden,
             scrub: if self.scrub { Scrub::Overwrite } else { Scrub::Look },
             pull: self.pull,
+            container_limits: Limits {
+                fetch: self.pull_limit.to_std(),
+                start: self.container_limit.to_std(),
+                ..Limits::default()
+            },
             allow_mig: self.allow_mig,
             want: self.want.unwrap_or_default(),
             expect: self.expect.as_deref().map(super::qualify::bars).transpose()?,
