@@ -219,6 +219,8 @@ impl Incident {
             owner,
             notes,
             closed,
+            // `closed_why` says it.
+            closed_by: _,
         } = incident;
         Incident {
             id: id.to_string(),

@@ -1,5 +1,4 @@
 //! What happened, for ever: nothing is renamed or removed, a new field has a default.
-
 mod origin;
 mod parts;
 mod record;
@@ -96,8 +95,7 @@ pub enum Event {
         /// When it will have run too long.
         deadline: Option<Time>,
     },
-    /// The ranks of an attempt are gone from a node; what it held there is free. Also written of an
-    /// attempt that is over, where its lost node says that they had ended well.
+    /// The ranks of an attempt are gone from a node, and what it held is free; also after it was lost.
     SlotEnded {
         /// The attempt whose ranks are gone.
         key: AttemptKey,
@@ -506,6 +504,9 @@ pub enum Event {
         id: u64,
         /// Why it is over, for people.
         why: String,
+        /// What closed it; none where it ended with its findings.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<crate::finding::ClosedBy>,
     },
     /// A breaker opened, half opened or closed.
     BreakerSet {
@@ -733,8 +734,7 @@ pub enum Event {
         /// Good and all, by indicator and scope.
         counts: Vec<IndicatorCount>,
     },
-    /// Something is wrong that nothing in the log shows. Nothing writes this any more; older logs
-    /// have it.
+    /// Something is wrong that nothing in the log shows. Older logs have it; nothing writes it any more.
     ConditionReported {
         /// The condition; its key says which one it replaces.
         condition: Box<Condition>,

@@ -50,6 +50,7 @@ fn leaf() -> Condition {
         owner: None,
         notes: Vec::new(),
         closed: None,
+        closed_by: None,
     };
     conditions::incident(&i, Some(Severity::Critical)).unwrap()
 }

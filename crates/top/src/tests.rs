@@ -30,7 +30,7 @@ fn ago(span: Span) -> muster_api::Timestamp {
     (NOW - span).into()
 }
 
-const STATES: [&str; 14] = [
+const STATES: [&str; 15] = [
     "ready",
     "cordoned",
     "draining",

@@ -172,9 +172,10 @@ impl State {
                 let at = r.at;
                 Arc::make_mut(i).owner = owner.clone().map(|who| Owner { who, at });
             }
-            Event::IncidentClosed { id, why } => {
-                let Some(i) = book.incidents.get_mut(id) else { return };
-                Arc::make_mut(i).closed = Some(Closed { at: r.at, why: why.clone() });
+            Event::IncidentClosed { id, why, by } => {
+                let Some(i) = book.incidents.get_mut(id).map(Arc::make_mut) else { return };
+                i.closed = Some(Closed { at: r.at, why: why.clone() });
+                i.closed_by = *by;
                 book.index.incidents.remove(id);
                 book.index.closed_incidents.insert((r.at, *id));
             }

@@ -2,14 +2,13 @@
 
 use super::held::{image, of_work, template};
 use crate::Engine;
-use crate::state::HealthState;
 use muster_health::correlate::{Common, CorrelationInput, NodeTraits, correlate};
 use muster_lifecycle::groups::counts;
 use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
+use muster_model::finding::{ClosedBy, Finding, INCIDENT_FINDINGS, Incident};
 use muster_model::names::NodeName;
 use muster_model::remediation::{Action, RemediationOutcome, RemediationStep};
 use muster_model::units::Span;
@@ -17,8 +16,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// So begins why an incident is over that somebody closed, and no other one.
-pub(super) const CLOSED_BY: &str = "by ";
 /// Findings are compared with those of the last so long.
 const WINDOW: Span = Span::hours(6);
 /// The newest so many are compared: enough to see what is common.
@@ -69,8 +66,7 @@ impl Engine {
     /// other cause. What is still so is found anew.
     fn was_closed_with_incident(&self, f: &Finding) -> bool {
         let incident = f.incident.and_then(|i| self.state.health.incidents.get(&i));
-        let closed = incident.and_then(|i| i.closed.as_ref());
-        f.closed.is_some() && closed.is_some_and(|c| c.why.starts_with(CLOSED_BY))
+        f.closed.is_some() && incident.is_some_and(|i| i.closed_by == Some(ClosedBy::Operator))
     }
 
     fn hit<'a>(&'a self, f: &'a Finding) -> CorrelationInput<'a> {
@@ -191,6 +187,7 @@ impl Engine {
             owner: None,
             notes: Vec::new(),
             closed: None,
+            closed_by: None,
         };
         self.emit(None, Event::IncidentOpened { incident: Box::new(incident) });
         if !rest.is_empty() {
@@ -291,8 +288,8 @@ impl Engine {
             .map(|i| i.id)
             .collect();
         for part in parts {
-            let why = HealthState::part_of(id);
-            self.emit(None, Event::IncidentClosed { id: part, why });
+            let (why, by) = (format!("part of incident {id}"), Some(ClosedBy::Incident(id)));
+            self.emit(None, Event::IncidentClosed { id: part, why, by });
             self.close_breaker_of(part, &format!("incident {id} has a wider cause"));
         }
     }
@@ -300,7 +297,7 @@ impl Engine {
     /// Nodes whose findings have a cause elsewhere are left alone.
     fn explain_by(&mut self, findings: &[u64], c: &Common) {
         // What is proven and under way stays: the GPU is unhealthy whatever made it so.
-        let keeps = |book: &HealthState, f: &Finding| {
+        let keeps = |book: &crate::state::HealthState, f: &Finding| {
             let r = f.remediation.and_then(|r| book.remediations.get(&r));
             r.is_some_and(|r| r.step != RemediationStep::Proposed && r.action > Action::Drain)
         };

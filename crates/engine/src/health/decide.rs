@@ -1,6 +1,5 @@
 //! Operators' words about health, and what detectors and hands report.
 
-use super::causes::CLOSED_BY;
 use super::limits::is_out;
 use crate::Engine;
 use crate::lookup::{find, find_versioned, with_reason};
@@ -12,7 +11,7 @@ use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::cordon::CordonedBy;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{Incident, NOTE_MAX, Severity};
+use muster_model::finding::{ClosedBy, Incident, NOTE_MAX, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
@@ -160,7 +159,7 @@ fn close_incident(e: &mut Engine, id: u64, by: &str, reason: &str) -> Result<(),
     refuse_unheard(e, id)?;
     refuse_pending(e, id)?;
     let why = format!("closed with incident {id} by {by}: {reason}");
-    let end = format!("{CLOSED_BY}{by}: {reason}");
+    let end = format!("by {by}: {reason}");
     let open = e.state.health.open().filter(|f| f.incident == Some(id));
     let open: Vec<u64> = open.map(|f| f.id).collect();
     e.emit(None, Event::IncidentNoted { id, text: format!("closed: {reason}") });
@@ -168,7 +167,8 @@ fn close_incident(e: &mut Engine, id: u64, by: &str, reason: &str) -> Result<(),
         e.close_finding_and(finding, &why, false, &end);
     }
     if known(e, id)?.closed.is_none() {
-        e.emit(None, Event::IncidentClosed { id, why: end });
+        let closer = Some(ClosedBy::Operator);
+        e.emit(None, Event::IncidentClosed { id, why: end, by: closer });
         e.incident_over(id);
     }
     Ok(())

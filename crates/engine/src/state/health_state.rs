@@ -4,7 +4,7 @@ use muster_health::breaker::Count;
 use muster_health::lemon::Record;
 use muster_model::breaker::Breaker;
 use muster_model::entity::Entity;
-use muster_model::finding::{Finding, Incident};
+use muster_model::finding::{ClosedBy, Finding, Incident};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::remediation::{Act, Action, AskedAct, Remediation, RemediationStep};
@@ -166,11 +166,6 @@ impl HealthState {
             || i.count > i.findings.len() as u64 && self.open().any(of_it)
     }
 
-    /// Why an incident is over that became part of a wider one.
-    pub(crate) fn part_of(whole: u64) -> String {
-        format!("part of incident {whole}")
-    }
-
     /// Incidents that became part of another one, and those that were part of them by then, as far as
     /// they are kept.
     #[must_use]
@@ -178,8 +173,7 @@ impl HealthState {
         let mut parts: Vec<Arc<Incident>> = Vec::new();
         let mut wholes = vec![id];
         while let Some(whole) = wholes.pop() {
-            let why = HealthState::part_of(whole);
-            let joined = |i: &&Arc<Incident>| i.closed.as_ref().is_some_and(|c| c.why == why);
+            let joined = |i: &&Arc<Incident>| i.closed_by == Some(ClosedBy::Incident(whole));
             let new: Vec<Arc<Incident>> = self.incidents.values().filter(joined).cloned().collect();
             wholes.extend(new.iter().map(|i| i.id));
             parts.extend(new);

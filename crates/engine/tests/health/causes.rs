@@ -145,6 +145,7 @@ fn open_incident_of_the_driver(w: &mut TestSite, other: usize) {
         owner: None,
         notes: Vec::new(),
         closed: None,
+        closed_by: None,
     };
     let event = Event::IncidentOpened { incident: Box::new(incident) };
     w.wrote(event, muster_engine::Policy::default());
