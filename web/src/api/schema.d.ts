@@ -1299,7 +1299,7 @@ export interface paths {
         get: operations["get_quotas"];
         /**
          * Set the tree of quotas: the whole of it.
-         * @description With `dry_run=true` nothing is set: the answer has the tree as it would be, and an empty report.
+         * @description With `dry_run=true` nothing is set: the answer has the tree as it would be, its warnings, and an empty report.
          */
         put: operations["put_quotas"];
         post?: never;
@@ -2662,11 +2662,11 @@ export interface components {
         CauseRunbook: {
             /** @description The runbook's name. */
             name: string;
-            /** @description The run that is active about the same node or incident. */
+            /** @description The run of it that is active about the same incident, node, job or breaker, or that was given nothing. */
             run?: string | null;
             /**
              * Format: int32
-             * @description The first step that is left to do, from 1; null where nothing is left to do.
+             * @description The step that `run` is at, or the first that is left to do, from 1; null where nothing is left to do.
              */
             step?: number | null;
             /** @description What that step is about, or why nothing is left to do. */
@@ -2832,7 +2832,11 @@ export interface components {
             racks: components["schemas"]["LayoutRack"][];
             /** @description SKUs of GPUs. */
             skus: string[];
-            /** @description What the numbers of the column `state` mean. */
+            /**
+             * @description What the numbers of the column `state` mean: the states of nodes, `excluded` and `missing` of single GPUs, and
+             *     `maintenance` where a node is ready and a maintenance window of it is open. A GPU is free where its state is
+             *     `ready`, no job has it, no breaker is open and its node is no spare: new work may be placed there now.
+             */
             states: string[];
             /**
              * Format: int64
@@ -6594,6 +6598,11 @@ export interface components {
              * @description The version: it changes with the tree; goes into `If-Match`.
              */
             version: number;
+            /**
+             * @description What of the tree has no effect, in words; also in the answer of a dry run. It is allowed, because what others
+             *     lend may change. A token that is bound to a project gets none.
+             */
+            warnings?: string[];
         };
         /**
          * @description What ranks one job above another that is stopped for it.
