@@ -220,7 +220,7 @@ impl Incident {
             notes,
             closed,
             // `closed_why` says it.
-            closed_by: _,
+            part_of: _,
         } = incident;
         Incident {
             id: id.to_string(),

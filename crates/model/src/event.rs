@@ -504,9 +504,9 @@ pub enum Event {
         id: u64,
         /// Why it is over, for people.
         why: String,
-        /// What closed it; none where it ended with its findings.
+        /// The incident of which it became a part.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        by: Option<crate::finding::ClosedBy>,
+        part_of: Option<u64>,
     },
     /// A breaker opened, half opened or closed.
     BreakerSet {

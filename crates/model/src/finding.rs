@@ -162,17 +162,6 @@ pub struct Closed {
     pub why: String,
 }
 
-/// What closed an incident that did not end with its findings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ClosedBy {
-    /// An operator.
-    Operator,
-    /// The incident with this number, of which it became a part.
-    Incident(u64),
-}
-
 /// Findings with one cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -204,9 +193,9 @@ pub struct Incident {
     /// When it was closed, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Closed>,
-    /// What closed it; none where it ended with its findings.
+    /// The incident of which it became a part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed_by: Option<ClosedBy>,
+    pub part_of: Option<u64>,
 }
 
 /// Who took something on.

@@ -152,7 +152,7 @@ mod tests {
             owner: None,
             notes: Vec::new(),
             closed: None,
-            closed_by: None,
+            part_of: None,
         }
     }
 

@@ -447,7 +447,7 @@ mod tests {
             owner: None,
             notes: Vec::new(),
             closed: None,
-            closed_by: None,
+            part_of: None,
         }
     }
 

@@ -50,7 +50,7 @@ fn leaf() -> Condition {
         owner: None,
         notes: Vec::new(),
         closed: None,
-        closed_by: None,
+        part_of: None,
     };
     conditions::incident(&i, Some(Severity::Critical)).unwrap()
 }

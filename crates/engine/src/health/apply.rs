@@ -172,10 +172,10 @@ impl State {
                 let at = r.at;
                 Arc::make_mut(i).owner = owner.clone().map(|who| Owner { who, at });
             }
-            Event::IncidentClosed { id, why, by } => {
+            Event::IncidentClosed { id, why, part_of } => {
                 let Some(i) = book.incidents.get_mut(id).map(Arc::make_mut) else { return };
                 i.closed = Some(Closed { at: r.at, why: why.clone() });
-                i.closed_by = *by;
+                i.part_of = *part_of;
                 book.index.incidents.remove(id);
                 book.index.closed_incidents.insert((r.at, *id));
             }

@@ -8,7 +8,7 @@ use muster_model::FailureMode;
 use muster_model::breaker::{Breaker, BreakerState};
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{ClosedBy, Finding, INCIDENT_FINDINGS, Incident};
+use muster_model::finding::{Finding, INCIDENT_FINDINGS, Incident};
 use muster_model::names::NodeName;
 use muster_model::remediation::{Action, RemediationOutcome, RemediationStep};
 use muster_model::units::Span;
@@ -31,7 +31,7 @@ impl Engine {
             .values()
             .rev()
             .take_while(|f| now.since(f.opened_at) < WINDOW)
-            .filter(|f| self.is_shown(f) && !self.was_closed_with_incident(f))
+            .filter(|f| self.is_shown(f) && !self.ended_with_incident(f))
             .take(MOST)
             .cloned()
             .collect();
@@ -62,11 +62,11 @@ impl Engine {
         }
     }
 
-    /// Is it over, and part of an incident that somebody closed? They have seen it: it counts for no
-    /// other cause. What is still so is found anew.
-    fn was_closed_with_incident(&self, f: &Finding) -> bool {
-        let incident = f.incident.and_then(|i| self.state.health.incidents.get(&i));
-        f.closed.is_some() && incident.is_some_and(|i| i.closed_by == Some(ClosedBy::Operator))
+    /// Is it over, and its incident with it? It counts for no other cause: what an incident says of its
+    /// beginning, its findings and what it cost is final. What is still so is found anew.
+    fn ended_with_incident(&self, f: &Finding) -> bool {
+        let Some(id) = f.incident.filter(|_| f.closed.is_some()) else { return false };
+        self.state.health.incidents.get(&id).is_none_or(|i| i.closed.is_some())
     }
 
     fn hit<'a>(&'a self, f: &'a Finding) -> CorrelationInput<'a> {
@@ -187,7 +187,7 @@ impl Engine {
             owner: None,
             notes: Vec::new(),
             closed: None,
-            closed_by: None,
+            part_of: None,
         };
         self.emit(None, Event::IncidentOpened { incident: Box::new(incident) });
         if !rest.is_empty() {
@@ -288,8 +288,8 @@ impl Engine {
             .map(|i| i.id)
             .collect();
         for part in parts {
-            let (why, by) = (format!("part of incident {id}"), Some(ClosedBy::Incident(id)));
-            self.emit(None, Event::IncidentClosed { id: part, why, by });
+            let why = format!("part of incident {id}");
+            self.emit(None, Event::IncidentClosed { id: part, why, part_of: Some(id) });
             self.close_breaker_of(part, &format!("incident {id} has a wider cause"));
         }
     }

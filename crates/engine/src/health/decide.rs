@@ -11,7 +11,7 @@ use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
 use muster_model::cordon::CordonedBy;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{ClosedBy, Incident, NOTE_MAX, Severity};
+use muster_model::finding::{Incident, NOTE_MAX, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
@@ -167,8 +167,7 @@ fn close_incident(e: &mut Engine, id: u64, by: &str, reason: &str) -> Result<(),
         e.close_finding_and(finding, &why, false, &end);
     }
     if known(e, id)?.closed.is_none() {
-        let closer = Some(ClosedBy::Operator);
-        e.emit(None, Event::IncidentClosed { id, why: end, by: closer });
+        e.emit(None, Event::IncidentClosed { id, why: end, part_of: None });
         e.incident_over(id);
     }
     Ok(())

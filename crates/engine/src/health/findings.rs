@@ -307,7 +307,7 @@ impl Engine {
             return;
         };
         if i.closed.is_none() && !self.state.health.is_live(&i) {
-            self.emit(None, Event::IncidentClosed { id: i.id, why: end.to_owned(), by: None });
+            self.emit(None, Event::IncidentClosed { id: i.id, why: end.to_owned(), part_of: None });
             self.incident_over(i.id);
         }
     }

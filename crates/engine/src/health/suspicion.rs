@@ -114,7 +114,10 @@ impl Engine {
             // It ended with the finding where that was the last of it.
             let now = self.state.health.incidents.get(&i.id);
             if now.is_some_and(|i| i.closed.is_none()) {
-                self.emit(None, Event::IncidentClosed { id: i.id, why: why.clone(), by: None });
+                self.emit(
+                    None,
+                    Event::IncidentClosed { id: i.id, why: why.clone(), part_of: None },
+                );
                 self.incident_over(i.id);
             }
             // Its nodes were left alone for the job: each is remediated for itself again.

@@ -4,7 +4,7 @@ use muster_health::breaker::Count;
 use muster_health::lemon::Record;
 use muster_model::breaker::Breaker;
 use muster_model::entity::Entity;
-use muster_model::finding::{ClosedBy, Finding, Incident};
+use muster_model::finding::{Finding, Incident};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::remediation::{Act, Action, AskedAct, Remediation, RemediationStep};
@@ -173,7 +173,7 @@ impl HealthState {
         let mut parts: Vec<Arc<Incident>> = Vec::new();
         let mut wholes = vec![id];
         while let Some(whole) = wholes.pop() {
-            let joined = |i: &&Arc<Incident>| i.closed_by == Some(ClosedBy::Incident(whole));
+            let joined = |i: &&Arc<Incident>| i.part_of == Some(whole);
             let new: Vec<Arc<Incident>> = self.incidents.values().filter(joined).cloned().collect();
             wholes.extend(new.iter().map(|i| i.id));
             parts.extend(new);

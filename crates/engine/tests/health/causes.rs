@@ -36,6 +36,33 @@ fn a_lost_leaf_is_one_incident_and_its_nodes_are_left_alone() {
     assert!(w.engine.state().nodes.values().all(|n| n.stage == Stage::Ready));
 }
 
+/// What an incident says of its beginning and of what it cost is final once it is over.
+#[test]
+fn findings_that_were_over_with_their_incident_are_part_of_no_later_one() {
+    let mut w = able(32);
+    let lose = |w: &mut TestSite, leaf: std::ops::Range<usize>| {
+        for i in leaf.clone() {
+            w.lose(&node(i));
+        }
+        w.sleep(Span::secs(5));
+        let open: Vec<_> = w.engine.state().health.open_incidents().cloned().collect();
+        assert_eq!(open.len(), 1, "{open:#?}");
+        for i in leaf {
+            meet(w, i, "boot");
+        }
+        assert_eq!(w.engine.state().health.open_incidents().count(), 0);
+        open[0].clone()
+    };
+    let first = lose(&mut w, 8..16);
+    let ended = w.engine.state().health.incidents[&first.id].closed.clone().unwrap();
+    let second = lose(&mut w, 16..24);
+    assert_eq!((&second.kind[..], second.count), ("leaf-loss", 8), "{second:#?}");
+    assert!(second.began_at >= ended.at && second.cause != first.cause, "{second:#?}");
+    let health = &w.engine.state().health;
+    assert!(first.findings.iter().all(|f| health.findings[f].incident == Some(first.id)));
+    assert_eq!(crate::common::replay(&w.log).digest(), w.engine.state().digest());
+}
+
 #[test]
 fn retired_nodes_do_not_hide_that_most_of_a_leaf_failed() {
     let mut w = able(32);
@@ -145,7 +172,7 @@ fn open_incident_of_the_driver(w: &mut TestSite, other: usize) {
         owner: None,
         notes: Vec::new(),
         closed: None,
-        closed_by: None,
+        part_of: None,
     };
     let event = Event::IncidentOpened { incident: Box::new(incident) };
     w.wrote(event, muster_engine::Policy::default());

@@ -381,7 +381,7 @@ mod tests {
     use super::*;
     use muster_model::alert::{Acknowledgement, AlertState, Topic};
     use muster_model::entity::Entity;
-    use muster_model::finding::{Closed, ClosedBy, Severity};
+    use muster_model::finding::{Closed, Severity};
     use muster_model::ids::{AttemptKey, Seq};
     use muster_model::job::StopReason;
     use muster_model::node::Stage;
@@ -451,7 +451,7 @@ mod tests {
             owner: None,
             notes: Vec::new(),
             closed: Some(Closed { at: Time(180 * MIN), why: "it is back".into() }),
-            closed_by: None,
+            part_of: None,
         })
     }
 
@@ -488,8 +488,7 @@ mod tests {
         let closed = Closed { at: Time(62 * MIN), why: "part of incident 7".into() };
         let part = Incident { id: 6, findings: vec![4], ..(*incident()).clone() };
         let mut site = Site::default();
-        let closed_by = Some(ClosedBy::Incident(7));
-        let part = Incident { closed: Some(closed), closed_by, ..part };
+        let part = Incident { closed: Some(closed), part_of: Some(7), ..part };
         site.health.incidents.insert(6, Arc::new(part));
         let mut s = IncidentTimeline::new(&site, incident());
         assert_eq!(s.first(), 4, "its part was found before it");

@@ -219,7 +219,7 @@ async fn a_log_that_cannot_be_read_is_not_reported_as_one_without_changes() {
         owner: None,
         notes: Vec::new(),
         closed: None,
-        closed_by: None,
+        part_of: None,
     };
     let none = BTreeSet::new();
     let found = changes(&s.app, &incident, &none).await.unwrap_or_else(|_| panic!("it is read"));
