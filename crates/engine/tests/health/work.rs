@@ -345,6 +345,20 @@ fn nobody_lets_a_job_past_a_breaker_that_an_operator_holds_open() {
 }
 
 #[test]
+fn a_job_that_ended_behind_a_breaker_is_held_no_more_and_again_when_it_is_queued_again() {
+    let mut w = able(2);
+    let x = image("team/x:1");
+    w.ok(force(&x, BreakerState::Open));
+    let job = w.submit(of_image("k", Some("team/x:1")));
+    assert_eq!(held(&w, job), "breaker image:team/x:1");
+    w.ok(Command::Cancel { job });
+    assert_eq!((w.job(job).state, held(&w, job).as_str()), (JobState::Cancelled, ""));
+    w.ok(Command::Requeue { job });
+    assert_eq!((w.job(job).state, held(&w, job)), (JobState::Queued, format!("breaker {x}")));
+    restart(&mut w);
+}
+
+#[test]
 fn a_hold_is_no_breakers_because_its_name_reads_so() {
     let mut w = able(2);
     let mut spec = of_image("k", Some("team/x:1"));
