@@ -90,7 +90,7 @@ fn an_image_that_fails_everywhere_is_kept_waiting_and_tried_again() {
     let late = w.submit(of_image("late", Some("team/x:1")));
     assert_eq!(held(&w, late), "breaker image:team/x:1");
     let said = w.explain(late).summary;
-    assert!(said.contains("held by breaker image:team/x:1"), "{said}");
+    assert!(said.contains("held by breaker image:team/x:1; the breaker is probed in "), "{said}");
     assert_eq!((w.job(third).state, w.job(third).held.is_some()), (JobState::Queued, true));
     for j in [first, second] {
         assert_eq!(w.job(j).state, JobState::Starting, "placed before, and left alone");
