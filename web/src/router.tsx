@@ -42,11 +42,12 @@ import { Shell } from './ui/shell';
 
 function NoSuchPage() {
   const { whole } = useRights();
+  const home = whole === false ? <Link to="/work">My work</Link> : <Link to="/">The fleet</Link>;
   return (
     <main className="page" id="page">
       <h1 className="skip">No such page</h1>
       <Empty title="There is no such page">
-        <p>{whole === false ? <Link to="/work">My work</Link> : <Link to="/">The fleet</Link>} is a good place to begin.</p>
+        <p>{home} is a good place to begin.</p>
       </Empty>
     </main>
   );

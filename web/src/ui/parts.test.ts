@@ -17,7 +17,7 @@ test('what a token may not see is said calmly, without a button that cannot help
   expect(text).not.toContain('class="error"');
 });
 
-test('two distances from now that are said in seconds are of the same second', () => {
+test('two distances from now in seconds are of the same second', () => {
   const now = Date.parse('2026-11-19T12:00:00Z');
   expect(ticksOf('2026-11-19T11:59:18Z', now)).toBe(1000);
   expect([ticksOf('2026-11-19T11:50:00Z', now), ticksOf(null, now)]).toEqual([10_000, 10_000]);

@@ -202,7 +202,7 @@ function useTicks(ms: number) {
   }, [ms]);
 }
 
-/** How often the distance to a moment is shown anew: while it is said in seconds, as often as those that count. */
+/** How often the distance to a moment is shown anew: while it is in seconds, as often as those that count. */
 export function ticksOf(at: string | null | undefined, now = Date.now()): number {
   return at && Math.abs(now - Date.parse(at)) < 110_000 ? 1000 : 10_000;
 }

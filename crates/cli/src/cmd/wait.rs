@@ -78,8 +78,8 @@ struct Reasons {
 }
 
 impl Reasons {
-    /// What is to be said at this look. Most jobs that were just submitted start at once: why they
-    /// wait is of interest where they still do at the next look. A hold is said at once.
+    /// What is printed at this look. Most jobs that were just submitted start at once: why they
+    /// wait is of interest where they still do at the next look. A hold is shown at once.
     fn next(&mut self, job: &Job) -> Option<String> {
         self.looks += 1;
         let why = follow::waiting_for(job)?;
@@ -115,7 +115,7 @@ mod tests {
     use muster_model::job::JobState;
 
     #[test]
-    fn why_a_job_waits_is_said_once_and_again_when_the_reason_is_another() {
+    fn why_a_job_waits_is_shown_once_and_again_when_the_reason_is_another() {
         let mut job = muster_api::samples::job(7, JobState::Queued);
         let mut reasons = Reasons::default();
         job.held = Some("breaker template:default/k".into());
@@ -123,7 +123,7 @@ mod tests {
             Some(format!("is held by breaker template:default/k; the breaker is probed in {wait}"))
         };
         job.waiting = held("9m");
-        let said = reasons.next(&job).expect("a hold is said at once");
+        let said = reasons.next(&job).expect("a hold is shown at once");
         assert!(said.ends_with("held by breaker template:default/k; the breaker is probed in 9m"));
         job.waiting = held("8m59s");
         assert_eq!(reasons.next(&job), None, "time passes");

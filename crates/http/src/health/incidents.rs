@@ -103,7 +103,7 @@ pub(crate) async fn changes(
     Ok(out)
 }
 
-/// Nodes that joined: what is heard of one for the first time is no change.
+/// Nodes that joined: what one reports for the first time is no change.
 struct Joins {
     /// When each node joined first.
     joined: BTreeMap<NodeName, Time>,

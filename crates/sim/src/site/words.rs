@@ -44,7 +44,7 @@ pub(crate) fn signed(x: f64, unit: WhatIfUnit) -> String {
     format!("{sign}{text}")
 }
 
-/// The interval of the difference, which is what a sentence is about: that of the figure is wider.
+/// The interval of the difference, which is what a sentence is about: that of the number is wider.
 fn within(f: &WhatIfMetric) -> Option<String> {
     let [low, high] = f.change.interval?;
     Some(format!("95% of the change: {} to {}", signed(low, f.unit), signed(high, f.unit)))
@@ -178,7 +178,7 @@ mod tests {
             "make no certain difference to the mean wait (7 min 26 s as it is, 11 min changed; 95% of \
              the change: -1 min to +8 min 8 s)"
         );
-        // The interval of the figure, 9 min to 13 min, says nothing about the difference.
+        // The interval of the number, 9 min to 13 min, says nothing about the difference.
         (f.certain, f.change.interval) = (true, Some([60.0, 368.0]));
         assert_eq!(
             verb(&f, "the mean wait"),
