@@ -199,10 +199,15 @@ export const reservations = () =>
 export const quotas = () =>
   queryOptions({ queryKey: ['quotas'], queryFn: async () => must(await api.GET('/v1/quotas')) });
 
-export const report = (id: string) =>
+/** How often what a job's time was is read again: what began just now doubles within seconds. */
+export const reportEvery = (over: boolean, wallMs = 0): number | false =>
+  over ? false : Math.min(60_000, Math.max(5_000, wallMs / 60));
+
+export const report = (id: string, over: boolean) =>
   queryOptions({
     queryKey: ['jobs', 'report', id],
     queryFn: async () => must(await api.GET('/v1/jobs/{id}/report', { params: { path: { id } } })),
+    refetchInterval: (query) => reportEvery(over, query.state.data?.wall_ms),
   });
 
 /** The scenarios that the server can simulate; they come with it. */

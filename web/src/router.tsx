@@ -32,6 +32,7 @@ import { SimulatorPage } from './pages/simulator';
 import { SlosPage } from './pages/slos';
 import { SubmitPage } from './pages/submit';
 import { TopologyPage } from './pages/topology';
+import { useRights } from './rights';
 import { StatusPage } from './tenant/status';
 import { UsagePage } from './tenant/usage';
 import { WorkPage } from './tenant/work';
@@ -39,18 +40,22 @@ import { SPANS, type TimeSpan } from './time/window';
 import { Empty, Problem } from './ui/parts';
 import { Shell } from './ui/shell';
 
-const root = createRootRoute({
-  component: Shell,
-  notFoundComponent: () => (
+function NoSuchPage() {
+  const { whole } = useRights();
+  const home = whole === false ? <Link to="/work">My work</Link> : <Link to="/">The fleet</Link>;
+  return (
     <main className="page" id="page">
       <h1 className="skip">No such page</h1>
       <Empty title="There is no such page">
-        <p>
-          <Link to="/">The fleet</Link> is a good place to begin.
-        </p>
+        <p>{home} is a good place to begin.</p>
       </Empty>
     </main>
-  ),
+  );
+}
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: NoSuchPage,
   errorComponent: ({ error, reset }) => (
     <main className="page" id="page">
       <Problem error={error} again={reset} />

@@ -442,7 +442,8 @@ impl Job {
                 None => reason.clone(),
             },
             exit_code: *exit_code,
-            held: held.as_ref().map(ToString::to_string),
+            // A snapshot of an older version may have the hold of a job that was cancelled.
+            held: held.as_ref().filter(|_| !state.is_final()).map(ToString::to_string),
             not_before: (not_before.0 > 0).then_some((*not_before).into()),
             attempts: *attempts,
             infrastructure_failures: *infrastructure_failures,

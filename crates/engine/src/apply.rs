@@ -215,6 +215,7 @@ impl State {
             }
             Event::JobSucceeded { job } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Succeeded;
+                j.held = None;
                 j.reserved_start = None;
                 j.ended_at = Some(r.at);
                 j.reason = None;
@@ -222,6 +223,7 @@ impl State {
             })?,
             Event::JobFailed { job, reason, exit_code } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Failed;
+                j.held = None;
                 j.reserved_start = None;
                 j.ended_at = Some(r.at);
                 j.reason = Some(reason.clone());
@@ -229,6 +231,7 @@ impl State {
             })?,
             Event::JobCancelled { job, reason } => self.job(r.seq, *job, |j| {
                 j.state = JobState::Cancelled;
+                j.held = None;
                 j.reserved_start = None;
                 j.unreported.clear();
                 j.ended_at = Some(r.at);

@@ -420,7 +420,10 @@ impl State {
                 // Its name says what ends it.
                 (HeldBy::LostRanks, _) => String::new(),
                 (_, Some(_)) => "; an operator forced that open".to_owned(),
-                _ => format!("; `muster release {id}` releases it"),
+                _ => {
+                    let probe = self.probe_words(hold, now).map(|p| format!("; {p}"));
+                    format!("{}; `muster release {id}` releases it", probe.unwrap_or_default())
+                }
             };
             return Some(("hold", format!("is held by {hold}{then}")));
         }

@@ -256,12 +256,23 @@ impl Used {
     }
 }
 
-/// Of all, in thousandths.
+/// Of all, in thousandths, rounded: 2 of 12 are 16.7%.
 fn part(of: u128, all: u128) -> u32 {
-    u32::try_from((of * 1000).checked_div(all).unwrap_or(0)).unwrap_or(1000)
+    u32::try_from((of * 1000 + all / 2).checked_div(all).unwrap_or(0)).unwrap_or(1000)
 }
 
 /// From thousandths of GPU-milliseconds.
 fn gpu_seconds(v: u128) -> u64 {
     u64::try_from(v / 1_000_000).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part;
+
+    #[test]
+    fn parts_are_rounded_and_not_cut() {
+        let parts = [(2, 12), (1, 3), (0, 8), (8, 8), (1, 4000), (3, 0)];
+        assert_eq!(parts.map(|(of, all)| part(of, all)), [167, 333, 0, 1000, 0, 0]);
+    }
 }

@@ -70,8 +70,7 @@ fn vars(i: usize) -> BTreeMap<String, String> {
     BTreeMap::from([("node".to_owned(), node(i).to_string())])
 }
 
-fn test_site(role: Role) -> TestSite {
-    let mut w = TestSite::new(8, 8);
+fn with_token(w: &mut TestSite, role: Role) {
     w.ok(Command::CreateToken {
         id: "ann".into(),
         name: "ann".parse().unwrap(),
@@ -79,6 +78,11 @@ fn test_site(role: Role) -> TestSite {
         usage: TokenUse::Api { role, project: None },
         ttl: None,
     });
+}
+
+fn test_site(role: Role) -> TestSite {
+    let mut w = TestSite::new(8, 8);
+    with_token(&mut w, role);
     w.ok(Command::SetRunbook { name: "empty-it".into(), text: Arc::from(BOOK) });
     w
 }
@@ -555,6 +559,35 @@ fn what_is_done_is_not_advised_again() {
     tested(&mut w, &node(1), Outcome::Passed);
     assert_eq!(stands(&w, &node(1)), (Stage::Ready, RemediationStep::Probation));
     assert_eq!((at(&w, &lost), at(&w, &hot)), (None, None));
+}
+
+/// The acts that are pending approval once work has left are approved then, and nobody is paged that
+/// they did not help.
+#[test]
+fn a_run_waits_for_work_to_leave_before_it_looks_for_an_approval() {
+    use crate::health::{able, remediation, stands, xid79};
+    let mut w = able(8);
+    with_token(&mut w, Role::Operator);
+    let job = w.run(common::gang(8, 8));
+    let n = w.nodes_of(job)[2].clone();
+    xid79(&mut w, &n);
+    assert_eq!(stands(&w, &n).1, RemediationStep::Moving, "{:?}", remediation(&w, &n));
+    let text = muster_runbook::builtin::text("gpu-reset").expect("it is built in");
+    let book = muster_runbook::parse("gpu-reset", text).expect("it is sound");
+    let vars = BTreeMap::from([("node".to_owned(), n.to_string())]);
+    let start = Command::StartRunbook { name: book.name.clone(), vars: vars.clone(), auto: true };
+    let Ok(Answer::Begun { id }) = as_ann(&mut w, Role::Operator, start) else {
+        panic!("it began")
+    };
+    let title = |no: u32| book.step(no).map(|s| s.title.clone()).unwrap_or_default();
+    assert!(title(run(&w, id).step).starts_with("Work has left"), "{:?}", run(&w, id));
+    // Whoever opens the runbook is sent to the same step.
+    assert_eq!(current_step(w.engine.state(), &book, &vars), Some(run(&w, id).step));
+    w.stopped(job);
+    w.pass(Span::secs(2));
+    let steps: Vec<u32> = run(&w, id).done.iter().map(|d| d.step).collect();
+    assert!(steps.is_sorted() && steps.contains(&4), "{:?}", run(&w, id));
+    assert_eq!(stands(&w, &n).1, RemediationStep::Acting);
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn a_held_job_that_was_cancelled_starts_when_somebody_queues_it_again() {
     let mut w = TestSite::new(1, 8);
     let id = w.submit(JobSpec { hold: true, ..gang(1, 1) });
     w.ok(Command::Cancel { job: id });
-    assert_eq!(w.job(id).state, JobState::Cancelled);
+    assert_eq!((w.job(id).state, w.job(id).held.as_ref()), (JobState::Cancelled, None));
     w.ok(Command::Requeue { job: id });
     assert_eq!((w.job(id).state, w.job(id).held.as_ref()), (JobState::Starting, None));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());

@@ -146,7 +146,7 @@ fn run_view(site: Option<&Site>, r: &Run) -> RunbookRun {
 
 fn no_book(name: &str) -> Failure {
     Failure::not_found(format!("there is no runbook {}", shown(name)))
-        .hint("`muster runbook list` lists them")
+        .hint("`muster runbook` lists them")
 }
 
 fn id(text: &str) -> Reply<u64> {

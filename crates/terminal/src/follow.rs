@@ -280,7 +280,16 @@ pub fn events(client: &Client, wanted: EventsQuery) -> mpsc::Receiver<Result<Eve
 /// Waits until the job has ended. Hears of it through events, and looks now and then in case
 /// that the caller may not read them. A server that is started again meanwhile is waited for, as
 /// long as by whoever follows the log.
-pub async fn until_final(client: &Client, mut job: Job) -> Result<Job, Fail> {
+pub async fn until_final(client: &Client, job: Job) -> Result<Job, Fail> {
+    until_final_seen(client, job, |_| {}).await
+}
+
+/// The same; `seen` is given the job at each look until it has ended.
+pub async fn until_final_seen(
+    client: &Client,
+    mut job: Job,
+    mut seen: impl FnMut(&Job),
+) -> Result<Job, Fail> {
     if job.state.is_final() {
         return Ok(job);
     }
@@ -293,6 +302,7 @@ pub async fn until_final(client: &Client, mut job: Job) -> Result<Job, Fail> {
         if job.state.is_final() {
             return Ok(job);
         }
+        seen(&job);
         tokio::select! {
             event = heard.recv(), if !deaf => match event {
                 Some(Ok(event)) if event.job() == Some(job.number) => {}

@@ -50,12 +50,27 @@ pub async fn job(client: &Client, given: &str) -> Result<Job, Fail> {
         },
         None => {
             let fail = Fail::new(NOT_FOUND, format!("there is no job called `{given}`"));
+            if let Some(hint) = task_hint(client, given).await {
+                return Err(fail.hint(hint));
+            }
             let known = client.jobs(&JobsQuery { limit: Some(200), ..JobsQuery::default() }).await;
             let names: Vec<String> =
                 known.map(|l| l.items.into_iter().map(|j| j.name).collect()).unwrap_or_default();
             Err(did_you_mean(fail, given, &names, "`muster ps -a` lists the jobs"))
         }
     }
+}
+
+/// `sweep_2`, where `sweep` is an array: its tasks go by its number.
+async fn task_hint(client: &Client, given: &str) -> Option<String> {
+    let (name, index) = given.rsplit_once('_')?;
+    if name.is_empty() || index.is_empty() || !index.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let query = JobsQuery { name: Some(name.into()), limit: Some(1), ..JobsQuery::default() };
+    let found = client.jobs(&query).await.ok()?;
+    let array = found.items.into_iter().find(|j| j.name == name)?.array?;
+    Some(format!("task {index} of array `{name}` is {}_{index}", array.parent))
 }
 
 /// The array that is meant: its plain id or its name was given, not one of its tasks.

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { along, apart, apartColours, beside, range, slowShare } from './heat';
+import { along, apart, apartColours, beside, legend, range, slowShare } from './heat';
 
 test('a step is coloured by how it stands beside the middle of its stretch', () => {
   const [faster, same, , , worst] = apartColours('dark');
@@ -10,6 +10,14 @@ test('a step is coloured by how it stands beside the middle of its stretch', () 
   expect(paint(800, 1)).toBe(same);
   expect(paint(800, 0)).toBe(worst);
   expect(paint(800, 2)).toBe(same);
+});
+
+test('a legend has each word once', () => {
+  const words = (low: number, high: number) => legend([low, high], '%').map((e) => e.word);
+  expect(words(96, 96)).toEqual(['96 %']);
+  expect(words(96, 97)).toEqual(['96 %', '96.3 %', '96.5 %', '96.8 %', '97 %']);
+  expect(words(96, 96.1)).toEqual(['96 %', '96.1 %']);
+  expect(words(0, 100)).toEqual(['0 %', '25 %', '50 %', '75 %', '100 %']);
 });
 
 test('stretches without figures have no part in the range', () => {

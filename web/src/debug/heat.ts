@@ -54,6 +54,19 @@ export function along([low, high]: [number, number], theme: Theme): Paint {
   return (v) => css(ramp(high > low ? (v - low) / (high - low) : 0.5, theme));
 }
 
+/**
+ * The words of a legend and where each is on the ramp. Words that would be the same are one: what lies between
+ * 96 and 97 % is not five things, and one value is one.
+ */
+export function legend([low, high]: [number, number], unit: string): { at: number; word: string }[] {
+  const places = high > low ? [0, 0.25, 0.5, 0.75, 1] : [0.5];
+  const digits = high > low && high - low < 4 ? 1 : 0;
+  const word = (at: number) =>
+    `${(low + (high - low) * at).toLocaleString('en', { maximumFractionDigits: digits })} ${unit}`;
+  const all = places.map((at) => ({ at, word: word(high > low ? at : 0) }));
+  return all.filter((e, i) => all.findIndex((o) => o.word === e.word) === i);
+}
+
 /** In how many stretches a rank was a straggler, of those that it reported. */
 export function slowShare(line: Values, middle: Values): number {
   let [slow, reported] = [0, 0];

@@ -1,6 +1,6 @@
 // Events as marks on charts of time. No React here.
 import type { Schemas } from '../api/client';
-import { about, entityOf } from '../pages/event-words';
+import { about, entityOf, kindWords } from '../pages/event-words';
 
 type LogEvent = Schemas['LogEvent'];
 export type Tone = 'bad' | 'note' | 'plain';
@@ -38,7 +38,7 @@ export function marksOf(events: readonly LogEvent[], gpu?: number): EventMark[] 
       cursor: e.cursor,
       at: Date.parse(e.at),
       tone: toneOf(e),
-      kind: e.kind.replaceAll('_', ' '),
+      kind: kindWords(e.kind),
       text: about(e).text,
     }))
     .filter((m) => Number.isFinite(m.at))

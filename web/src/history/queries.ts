@@ -30,7 +30,8 @@ export const history = (
   points: number,
   end: number | null,
 ) => {
-  const every = readEvery(range, end !== null);
+  const every = (known?: { from: number; to: number }) =>
+    readEvery(range, end !== null, known && known.to - known.from);
   return queryOptions({
     queryKey: ['history', 'points', subject, range, metrics, points, end],
     queryFn: async () => {
@@ -44,8 +45,8 @@ export const history = (
     },
     placeholderData: keepPreviousData,
     // Samples are not in the log: no event says that there are new ones.
-    refetchInterval: every,
-    staleTime: every === false ? Number.POSITIVE_INFINITY : every,
+    refetchInterval: (query) => every(query.state.data),
+    staleTime: (query) => every(query.state.data) || Number.POSITIVE_INFINITY,
   });
 };
 

@@ -62,6 +62,10 @@ test('only a range without an end is read again, a long one seldom', () => {
   const every = (range: string) => readEvery(rangeOf({ range }, '1h', NOW), false);
   expect([every('1h'), every('1d'), every('90d')]).toEqual([30_000, 180_000, 300_000]);
   expect(readEvery({ kind: 'whole' }, true)).toBe(false);
+  // A job that just began: its end is the present.
+  expect([0, 60_000, HOUR, 24 * HOUR].map((known) => readEvery({ kind: 'whole' }, false, known))).toEqual([
+    5_000, 5_000, 60_000, 60_000,
+  ]);
   expect(readEvery({ kind: 'fixed', from: 0, to: 1 }, false)).toBe(false);
 });
 

@@ -71,10 +71,13 @@ export function askedTime(range: Range, end: number): { from?: number; to?: numb
   return range.kind === 'fixed' ? { from: range.from, to: range.to } : {};
 }
 
-/** How often a range without an end is read again, in milliseconds: about once for each of its points. */
-export function readEvery(range: Range, over: boolean): number | false {
+/**
+ * How often a range without an end is read again, in milliseconds: about once for each of its points. `known`: the
+ * length that was read last, of a job's whole time: that of one that just began grows fast.
+ */
+export function readEvery(range: Range, over: boolean, known = 0): number | false {
   if (over || range.kind === 'fixed' || range.kind === 'bad') return false;
-  if (range.kind === 'whole') return 60_000;
+  if (range.kind === 'whole') return Math.min(60_000, Math.max(5_000, known / 60));
   return Math.min(300_000, Math.max(30_000, range.ms / 480));
 }
 

@@ -10,6 +10,7 @@ import { Page } from '../ui/page';
 import { Ago, count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
 import { type Facts, factsOf, sideOf, WORK, workOf } from './differ';
 import { specYaml } from './form';
+import { ended } from './offers';
 
 type Job = Schemas['Job'];
 
@@ -154,7 +155,10 @@ function FactsTable({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) 
 
 /** What the work came to, as the reports of both have it; a job that never ran has nothing to report. */
 function WorkRows({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) {
-  const reports = [useQuery(report(jobs[0].id)), useQuery(report(jobs[1].id))];
+  const reports = [
+    useQuery(report(jobs[0].id, ended(jobs[0]))),
+    useQuery(report(jobs[1].id, ended(jobs[1]))),
+  ];
   const works = reports.map(({ data }, i) => data && workOf(data, sides[i].attempt, jobs[i].progress));
   const cell = (i: number, text: (typeof WORK)[number][1]) => {
     const work = works[i];

@@ -43,13 +43,6 @@ export function StatusStrip({ causes }: { causes: Cause[] }) {
   );
 }
 
-/**
- * From when what is shown is. With a server that is away that is its last frame, as the bar above the page says; until
- * then the stream said what had changed. Without one, and where only this could not be read, it is the last answer.
- */
-export const staleAt = (away: boolean, frame: number, answered: number): number =>
-  away && frame > 0 ? frame : answered;
-
 /** What is shown is old: from when it is. */
 export function StaleNote({ at }: { at: number }) {
   return (

@@ -2,7 +2,16 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import type { Schemas } from '../api/client';
-import { APART_WORDS, along, apartColours, beside, range, slowShare, type Values } from '../debug/heat';
+import {
+  APART_WORDS,
+  along,
+  apartColours,
+  beside,
+  legend,
+  range,
+  slowShare,
+  type Values,
+} from '../debug/heat';
 import { HeatMap, type Row } from '../debug/heat-map';
 import { stateWord } from '../jobs/offers';
 import { job as jobQuery, jobTelemetry } from '../queries';
@@ -240,18 +249,15 @@ function HeatLegend({
   range: [number, number] | null;
 }) {
   const theme = useTheme();
-  const colours = steps
-    ? apartColours(theme)
-    : [0, 0.25, 0.5, 0.75, 1].map((v) => along([0, 1], theme)(v, 0));
-  const [low, high] = r ?? [0, 1];
-  const figure = (share: number) =>
-    `${(low + (high - low) * share).toLocaleString('en', { maximumFractionDigits: 0 })} ${unit}`;
+  const shown = steps
+    ? apartColours(theme).map((colour, i) => ({ colour, word: APART_WORDS[i] }))
+    : legend(r ?? [0, 1], unit).map(({ at, word }) => ({ colour: along([0, 1], theme)(at, 0), word }));
   return (
     <ul className="legend">
-      {colours.map((c, i) => (
-        <li key={c}>
-          <i style={{ background: c }} />
-          {steps ? APART_WORDS[i] : figure(i / 4)}
+      {shown.map(({ colour, word }) => (
+        <li key={word}>
+          <i style={{ background: colour }} />
+          {word}
         </li>
       ))}
       {steps && <li className="dim">compared with the median of all ranks at that moment</li>}

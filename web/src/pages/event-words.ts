@@ -21,6 +21,7 @@ const KINDS: Record<string, string> = {
   act_asked: 'action requested',
   act_ended: 'action ended',
   node_staged: 'node state changed',
+  node_inventoried: 'node reported its hardware',
   node_back: 'node connected again',
 };
 

@@ -44,6 +44,8 @@ export function Explained({ of: e }: { of: Schemas['Explanation'] }) {
             .slice(0, 5)
             .map((a) => `${a.id} ${a.name ?? ''} (${a.why})`)
             .join(', ')}
+          {e.ahead_count > Math.min(5, e.ahead.length) &&
+            ` and ${e.ahead_count - Math.min(5, e.ahead.length)} more`}
         </p>
       )}
       {e.suggestions.length > 0 && (

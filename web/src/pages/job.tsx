@@ -124,7 +124,7 @@ function Shown({ job: j }: { job: Job }) {
             </div>
           </Panel>
           {submits && <JobSpecPanel job={j} />}
-          {j.state !== 'queued' || j.past.length > 0 ? <Report id={j.id} /> : null}
+          {j.state !== 'queued' || j.past.length > 0 ? <Report id={j.id} over={ended(j)} /> : null}
           {j.recovery && <Recovery r={j.recovery} over={ended(j)} />}
         </div>
       </div>

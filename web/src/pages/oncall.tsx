@@ -8,7 +8,7 @@ import { breakerWords, type Remediation } from '../oncall/causes';
 import { Causes } from '../oncall/list';
 import { NotifyButton, usePageNotifications } from '../oncall/notify';
 import { ReleaseBreaker } from '../oncall/release';
-import { StaleNote, StatusStrip, staleAt } from '../oncall/strip';
+import { StaleNote, StatusStrip } from '../oncall/strip';
 import { causes as causesQuery, endedRemediations, health } from '../queries';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
@@ -47,7 +47,8 @@ export function OncallPage() {
           <NotifyButton on={notify} setOn={setNotify} />
         </div>
       </div>
-      {stale && <StaleNote at={staleAt(standing === 'away', fleet.at, query.dataUpdatedAt)} />}
+      {/* Of a server that is away the bar above every page says so, and from when its last frame was. */}
+      {stale && (standing !== 'away' || fleet.at === 0) && <StaleNote at={query.dataUpdatedAt} />}
       {query.data && whole !== null && <StatusStrip causes={query.data.items} />}
       <div className="columns wide-left">
         <div>

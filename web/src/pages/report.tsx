@@ -19,8 +19,8 @@ const share = (v: number | null | undefined) =>
   v === null || v === undefined ? 'not known' : `${(v * 100).toFixed(1)} %`;
 
 /** Where a job's time went. */
-export function Report({ id }: { id: string }) {
-  const query = useQuery(report(id));
+export function Report({ id, over }: { id: string; over: boolean }) {
+  const query = useQuery(report(id, over));
   return (
     <Loaded query={query}>
       {(r) => {

@@ -42,6 +42,7 @@ const NOUNS: Record<string, string> = {
   'node.findings': 'the number of open findings about the node',
   'node.severity': 'the worst severity of the findings about the node',
   'node.remediation': 'the remediation of the node',
+  'node.remediation_step': 'the step of the remediation of the node',
   'node.test': 'the result of the last test of the node',
   'leaf.lost': 'the number of other lost nodes under its leaf',
   'rack.lost': 'the number of other lost nodes in its rack',

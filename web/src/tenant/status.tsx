@@ -41,7 +41,7 @@ function useService() {
       : failed
         ? `It cannot be read again: ${failed.message}.`
         : null;
-  return { query, open, stale };
+  return { query, open, stale, away: standing === 'away' };
 }
 
 /** One true sentence about the site. What is not known is not called well. */
@@ -76,14 +76,14 @@ export function StatusPage() {
 }
 
 function Status({ project }: { project: string }) {
-  const { query, open, stale } = useService();
+  const { query, open, stale, away } = useService();
   return (
     <Page
       className={stale ? 'oncall stale' : 'oncall'}
       title="Service status"
       about={<span className="dim">project {project}</span>}
     >
-      {stale && <StaleNote at={query.dataUpdatedAt} />}
+      {stale && !away && <StaleNote at={query.dataUpdatedAt} />}
       <div className="columns wide-left">
         <div>
           <Panel title="Now" weight="primary">

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { api, must } from '../api/client';
-import { about } from '../pages/event-words';
+import { about, kindWords } from '../pages/event-words';
 import { Clock } from '../ui/parts';
 import { Skeleton } from '../ui/skeleton';
 
@@ -31,7 +31,7 @@ export function Before({ object, at }: { object: string; at: string }) {
         <ol className="past-events">
           {query.data.map((e) => (
             <li key={e.cursor}>
-              <Clock at={e.at} /> {e.kind.replaceAll('_', ' ')} <span className="dim">{about(e).text}</span>
+              <Clock at={e.at} /> {kindWords(e.kind)} <span className="dim">{about(e).text}</span>
             </li>
           ))}
         </ol>

@@ -54,4 +54,6 @@ test('what was stepped to is said', () => {
   const words = steppedWords(event(AT, 'node_lost', { node: 'n1', reason: 'heartbeat lost' }));
   expect(words).toBe('node lost, n1, heartbeat lost');
   expect(steppedWords(event(AT, 'job_placed', { job: 4 }))).toBe('job placed, job 4');
+  // The words of the Events page, not the names of the log.
+  expect(steppedWords(event(AT, 'node_staged', { node: 'n1' }))).toBe('node state changed, n1');
 });

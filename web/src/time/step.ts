@@ -1,6 +1,6 @@
 // The event before or after a moment. No React here.
 import type { Schemas } from '../api/client';
-import { about } from '../pages/event-words';
+import { about, kindWords } from '../pages/event-words';
 
 type LogEvent = Schemas['LogEvent'];
 
@@ -67,5 +67,5 @@ export async function eventBeside(
 export function steppedWords(e: LogEvent): string {
   const { job, node, text } = about(e);
   const where = [job && `job ${job}`, node].filter(Boolean).join(' on ');
-  return [e.kind.replaceAll('_', ' '), where, text].filter(Boolean).join(', ');
+  return [kindWords(e.kind), where, text].filter(Boolean).join(', ');
 }

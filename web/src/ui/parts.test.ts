@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('sessionStorage', { getItem: () => null });
 const { ApiError } = await import('../api/client');
-const { age, exact, Loaded, NodeState, Problem, span, when } = await import('./parts');
+const { age, exact, Loaded, NodeState, Problem, span, ticksOf, when } = await import('./parts');
 
 const shown = (error: Error) => renderToStaticMarkup(createElement(Problem, { error, again: () => {} }));
 
@@ -15,6 +15,12 @@ test('what a token may not see is said calmly, without a button that cannot help
   expect(text).toContain('Not for this token: this token is bound to project team-a (use another)');
   expect(text).not.toContain('Try again');
   expect(text).not.toContain('class="error"');
+});
+
+test('two distances from now in seconds are of the same second', () => {
+  const now = Date.parse('2026-11-19T12:00:00Z');
+  expect(ticksOf('2026-11-19T11:59:18Z', now)).toBe(1000);
+  expect([ticksOf('2026-11-19T11:50:00Z', now), ticksOf(null, now)]).toEqual([10_000, 10_000]);
 });
 
 test('what went wrong can be tried again', () => {

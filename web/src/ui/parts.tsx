@@ -202,6 +202,11 @@ function useTicks(ms: number) {
   }, [ms]);
 }
 
+/** How often the distance to a moment is shown anew: while it is in seconds, as often as those that count. */
+export function ticksOf(at: string | null | undefined, now = Date.now()): number {
+  return at && Math.abs(now - Date.parse(at)) < 110_000 ? 1000 : 10_000;
+}
+
 /** How long something goes on, counted on while it is looked at. */
 export function Since({ at }: { at: string }) {
   useTicks(1000);
@@ -216,7 +221,7 @@ export function when(ms: number): string {
 
 /** A moment as its distance from now; the exact time when pointed at. */
 export function Ago({ at }: { at: string | null | undefined }) {
-  useTicks(10_000);
+  useTicks(ticksOf(at));
   if (!at) return <span className="dim">never</span>;
   const ms = Date.now() - Date.parse(at);
   const text = when(ms);
@@ -229,7 +234,7 @@ export function Ago({ at }: { at: string | null | undefined }) {
 
 /** How long something has been so: `for 14 min`; the exact moment at which it began when pointed at. */
 export function For({ at }: { at: string }) {
-  useTicks(10_000);
+  useTicks(ticksOf(at));
   return (
     <time dateTime={at} title={exact(at)}>
       for {age(Date.now() - Date.parse(at))}

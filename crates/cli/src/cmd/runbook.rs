@@ -22,7 +22,7 @@ muster runbook run gpu-off-bus --node hgx-0003 --dry-run\n  \
 muster runbook run gpu-off-bus --node hgx-0003            step by step, on a terminal\n  \
 muster runbook run gpu-off-bus --node hgx-0003 --auto     automatically\n  \
 muster runbook runs\n  muster runbook describe 1207\n  \
-muster runbook answer 1207 --step 8 --choose 'reseated or replaced'\n  \
+muster runbook answer 1207 --step 9 --choose 'reseated or replaced'\n  \
 muster runbook answer 1207 --step 2 go\n  muster runbook stop 1207\n  \
 muster runbook apply our-own.md\n\n\
 An automatic run has the permissions of whoever started it, and automation's limits;\n\
@@ -176,7 +176,7 @@ impl RunbookCmd {
                     list.items.retain(|b| b.modes.contains(what) || b.topics.contains(what));
                 }
                 if ctx.is_table() && list.items.is_empty() {
-                    output::note("no runbook serves that; `muster runbook list` shows all");
+                    output::note("no runbook serves that; `muster runbook` shows all");
                     return Ok(0);
                 }
                 ctx.show(&list, |l| show::books(&l.items).render())?;

@@ -148,12 +148,9 @@ fn burns(firing: &[FiringRule], burn: &[BurnRate]) -> String {
     shown.map_or_else(|| "-".into(), |(r, over)| format!("{}/{over}", rate(Some(r))))
 }
 
-/// When the budget is exhausted, where a rule says that it burns too fast.
+/// When the budget is exhausted, at the burn rate of the last hour.
 fn exhausted_in(s: &Slo) -> String {
-    s.exhausted_in
-        .filter(|_| matches!(s.state.as_str(), "burning" | "exhausted"))
-        .map(short)
-        .unwrap_or_default()
+    s.exhausted_in.map(short).unwrap_or_default()
 }
 
 /// The state in the words of error budgets.
@@ -254,7 +251,7 @@ fn text(s: &Slo, alert: &str, on: bool) -> String {
         format!("{} of {}; the rest counts as good", short(s.counted_for), s.window),
     );
     f.line("Budget left", budget_left(s));
-    f.line("Exhausted in", s.exhausted_in.map(short).unwrap_or_default());
+    f.line("Exhausted in", exhausted_in(s));
     f.line("Mean time", s.mean_time.map(short).unwrap_or_default());
     let gates: Vec<&str> = s.gates.iter().map(|g| g.word()).collect();
     if !gates.is_empty() {

@@ -42,7 +42,13 @@ impl Wait {
         let mut ended = Vec::new();
         for job in open {
             let id = job.id.clone();
-            let end = follow::until_final(&client, job);
+            let mut reasons = Reasons::default();
+            let seen = |job: &Job| {
+                if let Some(why) = reasons.next(job) {
+                    output::note(&why);
+                }
+            };
+            let end = follow::until_final_seen(&client, job, seen);
             let job = match limit {
                 None => end.await?,
                 Some((at, t)) => tokio::time::timeout_at(at, end).await.map_err(|_| {
@@ -64,11 +70,77 @@ impl Wait {
     }
 }
 
+/// Why a job waits, each reason once.
+#[derive(Debug, Default)]
+struct Reasons {
+    said: String,
+    looks: u32,
+}
+
+impl Reasons {
+    /// What is printed at this look. Most jobs that were just submitted start at once: why they
+    /// wait is of interest where they still do at the next look. A hold is shown at once.
+    fn next(&mut self, job: &Job) -> Option<String> {
+        self.looks += 1;
+        let why = follow::waiting_for(job)?;
+        if job.held.is_none() && self.looks == 1 {
+            return None;
+        }
+        // Times that pass and numbers that change are no other reason.
+        let same = |w: &&str| !w.contains(|c: char| c.is_ascii_digit());
+        let reason = match &job.held {
+            Some(by) => by.clone(),
+            None => why.split(' ').filter(same).collect::<Vec<_>>().join(" "),
+        };
+        if reason == self.said {
+            return None;
+        }
+        self.said = reason;
+        Some(why)
+    }
+}
+
 /// How a job ended, on stderr.
 pub(crate) fn print_job_end(job: &Job) {
     let why = job.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
     output::note(&format!("job {} ({}) {}{why}", job.id, job.name, job.state));
     if let Some(hint) = job.hint() {
         output::note(&format!("hint: {hint}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use muster_model::job::JobState;
+
+    #[test]
+    fn why_a_job_waits_is_shown_once_and_again_when_the_reason_is_another() {
+        let mut job = muster_api::samples::job(7, JobState::Queued);
+        let mut reasons = Reasons::default();
+        job.held = Some("breaker template:default/k".into());
+        let held = |wait: &str| {
+            Some(format!("is held by breaker template:default/k; the breaker is probed in {wait}"))
+        };
+        job.waiting = held("9m");
+        let said = reasons.next(&job).expect("a hold is shown at once");
+        assert!(said.ends_with("held by breaker template:default/k; the breaker is probed in 9m"));
+        job.waiting = held("8m59s");
+        assert_eq!(reasons.next(&job), None, "time passes");
+        job.held = None;
+        job.waiting = Some("waits for 8 free GPUs".into());
+        assert_eq!(
+            reasons.next(&job).as_deref(),
+            Some("job 7 waits to be started: waits for 8 free GPUs")
+        );
+        job.waiting = Some("waits for 4 free GPUs".into());
+        assert_eq!(reasons.next(&job), None);
+    }
+
+    #[test]
+    fn a_job_that_starts_at_once_is_waited_for_without_a_word() {
+        let mut job = muster_api::samples::job(7, JobState::Queued);
+        job.waiting = Some("waits for free GPUs".into());
+        assert_eq!(Reasons::default().next(&job), None);
     }
 }

@@ -140,6 +140,8 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_reported() {
     c.muster(&["wait", &array]).code(0);
     says(&c.muster(&["describe", "job", &array]), &["2: 2 succeeded", &format!("{array}_4")]);
     says(&c.muster(&["explain", &array]), &["2 tasks: 2 succeeded"]);
+    let named = c.muster(&["describe", "job", "sweep_4"]);
+    refuses(&named, 3, &[&format!("task 4 of array `sweep` is {array}_4")]);
     refuses(&c.muster(&["requeue", &array]), 5, &["muster requeue --all"]);
     says(
         &c.muster(&["requeue", "--all", &array]),

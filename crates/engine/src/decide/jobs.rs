@@ -321,13 +321,10 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
             let (by, unreported) = (Some(by), Vec::new());
             let event = Event::JobRequeued { job: id, reason, not_before, by, unreported };
             e.emit(Some(&job.project), event);
-            // It was cancelled while it was held. Whoever asks for it now wants it to run; only
-            // what the site itself holds it for may still be so.
-            if job.held.is_some() {
-                e.emit(Some(&job.project), Event::JobReleased { job: id, decided: false });
-                e.held_by_lost_ranks(id);
-                e.held_by_breaker(id);
-            }
+            // Whoever asks for it now wants it to run; only what the site itself holds it for may
+            // still be so.
+            e.held_by_lost_ranks(id);
+            e.held_by_breaker(id);
         }
         // Its ranks have all ended, so there is nothing to stop and nothing that still writes.
         _ if job.ending_until().is_some() => {

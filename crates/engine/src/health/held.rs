@@ -14,7 +14,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Job, JobState, PastAttempt, Verdict};
 use muster_model::names::ProjectName;
 use muster_model::spec::JobSpec;
-use muster_model::units::Span;
+use muster_model::units::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -390,6 +390,20 @@ impl State {
         match self.passes([template, image(spec)].into_iter().flatten(), project, None) {
             Passage::Held(entity) => Some(entity),
             Passage::Free | Passage::Probe(_) => None,
+        }
+    }
+
+    /// When the breaker that holds a job lets one through, to see whether the others may follow.
+    pub(crate) fn probe_words(&self, hold: &Hold, now: Time) -> Option<String> {
+        let b = self.health.breakers.get(hold.by.breaker()?)?;
+        match (b.state, b.probe_at.filter(|at| *at > now)) {
+            (BreakerState::Closed, _) => None,
+            (BreakerState::HalfOpen, _) => Some("the breaker is being probed".to_owned()),
+            (BreakerState::Open, None) => Some("the breaker is probed next".to_owned()),
+            (BreakerState::Open, Some(at)) => {
+                let wait = Span::secs(at.since(now).0.div_ceil(1000));
+                Some(format!("the breaker is probed in {wait}"))
+            }
         }
     }
 

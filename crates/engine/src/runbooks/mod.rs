@@ -37,7 +37,7 @@ pub(crate) fn read(name: &str, text: &str) -> Result<ParsedRunbook, Refusal> {
 pub(crate) fn no_book(name: &str) -> Refusal {
     let name: String = name.chars().take(63).collect();
     Refusal::new(RefusalCode::NotFound, format!("there is no runbook {name}"))
-        .hint("`muster runbook list` shows them")
+        .hint("`muster runbook` shows them")
 }
 
 /// What the step that a run stands at sees now; none where there is nothing to see in the log.

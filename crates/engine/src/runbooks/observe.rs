@@ -67,6 +67,27 @@ pub(super) fn awaits_approval(s: &State, r: &Remediation) -> bool {
     r.is_pending() && !r.is_delayed(s.policy.remediations.mode(Action::Drain), stopped)
 }
 
+fn is_approval_pending(s: &State, n: &NodeName) -> bool {
+    s.health.remediations_of(n).any(|r| awaits_approval(s, r))
+}
+
+/// How far the heaviest remediation of a node is: one that nobody has to decide about and that has
+/// not begun is delayed.
+fn remediation_step(s: &State, n: &NodeName) -> &'static str {
+    if is_approval_pending(s, n) {
+        return "approval";
+    }
+    match remediation(s, n).map(|r| r.step) {
+        None | Some(RemediationStep::Probation | RemediationStep::Ended) => "none",
+        Some(RemediationStep::Proposed) => "delayed",
+        Some(RemediationStep::Moving) => "moving",
+        Some(RemediationStep::Approval) => "approval",
+        Some(RemediationStep::Acting) => "acting",
+        Some(RemediationStep::Repairing) => "repairing",
+        Some(RemediationStep::Testing) => "testing",
+    }
+}
+
 fn of_node(s: &State, test: &Test, n: &Arc<Node>) -> Value {
     let of_kind =
         |k: &str| test.kind.as_deref().is_none_or(|want| want.split('|').any(|w| w.trim() == k));
@@ -93,9 +114,8 @@ fn of_node(s: &State, test: &Test, n: &Arc<Node>) -> Value {
         Observable::NodeRemediation => {
             Value::Word(remediation(s, &n.name).map_or("none", |r| r.action.word()).into())
         }
-        Observable::NodeApproval => {
-            Value::yes(s.health.remediations_of(&n.name).any(|r| awaits_approval(s, r)))
-        }
+        Observable::NodeRemediationStep => Value::Word(remediation_step(s, &n.name).into()),
+        Observable::NodeApproval => Value::yes(is_approval_pending(s, &n.name)),
         Observable::NodeTest => Value::Word(
             match (&n.qualifying, &n.qualified) {
                 (Some(_), _) => "running",

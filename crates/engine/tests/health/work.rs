@@ -90,7 +90,7 @@ fn an_image_that_fails_everywhere_is_kept_waiting_and_tried_again() {
     let late = w.submit(of_image("late", Some("team/x:1")));
     assert_eq!(held(&w, late), "breaker image:team/x:1");
     let said = w.explain(late).summary;
-    assert!(said.contains("held by breaker image:team/x:1"), "{said}");
+    assert!(said.contains("held by breaker image:team/x:1; the breaker is probed in "), "{said}");
     assert_eq!((w.job(third).state, w.job(third).held.is_some()), (JobState::Queued, true));
     for j in [first, second] {
         assert_eq!(w.job(j).state, JobState::Starting, "placed before, and left alone");
@@ -342,6 +342,20 @@ fn nobody_lets_a_job_past_a_breaker_that_an_operator_holds_open() {
     assert_eq!(held(&w, job), "breaker image:team/x:1");
     w.ok(force(&x, BreakerState::Closed));
     assert_eq!(w.job(job).state, JobState::Starting);
+}
+
+#[test]
+fn a_job_that_ended_behind_a_breaker_is_held_no_more_and_again_when_it_is_queued_again() {
+    let mut w = able(2);
+    let x = image("team/x:1");
+    w.ok(force(&x, BreakerState::Open));
+    let job = w.submit(of_image("k", Some("team/x:1")));
+    assert_eq!(held(&w, job), "breaker image:team/x:1");
+    w.ok(Command::Cancel { job });
+    assert_eq!((w.job(job).state, held(&w, job).as_str()), (JobState::Cancelled, ""));
+    w.ok(Command::Requeue { job });
+    assert_eq!((w.job(job).state, held(&w, job)), (JobState::Queued, format!("breaker {x}")));
+    restart(&mut w);
 }
 
 #[test]

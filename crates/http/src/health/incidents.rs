@@ -15,7 +15,7 @@ use muster_model::tenant::Role;
 use muster_model::units::{Span, Time};
 use muster_model::{Record, Seq};
 use muster_server::follower::Cursor;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Records before an incident that are looked at for changes.
@@ -89,13 +89,50 @@ pub(crate) async fn changes(
     let mut log = Cursor::new(app.brain(), Seq(i.id.saturating_sub(LOOKED_AT)));
     let end = Seq(i.id.saturating_sub(1));
     let mut out = Vec::new();
+    let mut joins = Joins::new(app.brain().read(|s| {
+        let joined = nodes.iter().filter_map(|n| Some((n.clone(), s.nodes.get(n)?.enrolled_at)));
+        joined.collect()
+    }));
     while let Some(records) = log.next_batch(end).await? {
-        let near = records.iter().filter(|r| is_shortly_before(r.at, i.began_at));
+        let known = records.iter().filter(|r| !joins.is_part(r));
+        let near = known.filter(|r| is_shortly_before(r.at, i.began_at));
         out.extend(near.filter_map(|r| change(r, nodes)));
     }
     let older = out.len().saturating_sub(CHANGES);
     out.drain(..older);
     Ok(out)
+}
+
+/// Nodes that joined: what one reports for the first time is no change.
+struct Joins {
+    /// When each node joined first.
+    joined: BTreeMap<NodeName, Time>,
+    /// Those that joined in the part of the log that was read and serve nobody yet, with whether they
+    /// have connected.
+    new: BTreeMap<NodeName, bool>,
+}
+
+impl Joins {
+    fn new(joined: BTreeMap<NodeName, Time>) -> Joins {
+        Joins { joined, new: BTreeMap::new() }
+    }
+
+    /// Is it a part of a node's first way into service? Records are given in their order.
+    fn is_part(&mut self, r: &Record) -> bool {
+        match &r.event {
+            Event::NodeEnrolled { node, .. } if self.joined.get(node) == Some(&r.at) => {
+                self.new.insert(node.clone(), false);
+                true
+            }
+            Event::NodeBack { node, .. } => {
+                let before = self.new.get_mut(node);
+                before.is_some_and(|connected| !std::mem::replace(connected, true))
+            }
+            Event::NodeInventoried { node, .. } => self.new.contains_key(node),
+            Event::NodeReady { node, .. } => self.new.remove(node).is_some(),
+            _ => false,
+        }
+    }
 }
 
 /// Not after it, and not long before it?
@@ -139,6 +176,35 @@ fn change(r: &Record, nodes: &BTreeSet<NodeName>) -> Option<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_connection_of_a_node_that_joined_is_no_change() {
+        let node: NodeName = "n1".parse().unwrap();
+        let record = |at: i64, event: Event| Record {
+            seq: Seq(1),
+            at: Time(at),
+            v: 1,
+            org: String::new(),
+            project: None,
+            actor: "system".into(),
+            key: None,
+            event,
+        };
+        let joined = Event::NodeEnrolled {
+            node: node.clone(),
+            machine: "m1".into(),
+            token: "t1".into(),
+            location: muster_model::topology::Location::unplaced(&node),
+            key: None,
+        };
+        let ready = Event::NodeReady { node: node.clone(), reason: "passed".into() };
+        let mut joins = Joins::new(BTreeMap::from([(node, Time(10))]));
+        assert!(!joins.is_part(&record(5, ready.clone())));
+        assert!(joins.is_part(&record(10, joined.clone())));
+        assert!(joins.is_part(&record(20, ready.clone())), "the first time");
+        assert!(!joins.is_part(&record(30, ready)), "it was repaired");
+        assert!(!joins.is_part(&record(40, joined)), "the same machine");
+    }
 
     #[test]
     fn what_came_after_the_beginning_was_not_before_it() {

@@ -81,6 +81,8 @@ fn entry(at: Time, what: TimelineKind, text: String) -> TimelineEntry {
 /// Records name findings, remediations and acts by number: those of one node.
 pub(super) struct NodeSubjects {
     node: NodeName,
+    /// When it joined first.
+    joined: Option<Time>,
     findings: BTreeMap<u64, Arc<Finding>>,
     remediations: BTreeMap<u64, Arc<Remediation>>,
     acts: BTreeMap<u64, Arc<AskedAct>>,
@@ -98,6 +100,7 @@ impl NodeSubjects {
         let acts = h.acts.iter().filter(|(_, a)| a.act.node() == Some(node));
         NodeSubjects {
             node: node.clone(),
+            joined: s.nodes.get(node).map(|n| n.enrolled_at),
             findings: findings.map(|(id, f)| (*id, Arc::clone(f))).collect(),
             remediations: remediations.map(|(id, r)| (*id, Arc::clone(r))).collect(),
             acts: acts.map(|(id, a)| (*id, Arc::clone(a))).collect(),
@@ -226,7 +229,7 @@ pub(super) fn timeline_entry(r: &Record, about: &NodeSubjects) -> Option<Timelin
         Event::ActEnded { id, ok, message, .. } => {
             about.acts.get(id).map(|a| of_act(r.at, a, &ended(*ok, message)))
         }
-        _ => stage(r, &about.node)
+        _ => stage(r, &about.node, about.joined)
             .map(|text| entry(r.at, TimelineKind::Stage, text))
             .or_else(|| test(r, &about.node).map(|text| entry(r.at, TimelineKind::Test, text)))
             .or_else(|| hit(r, &about.node)),
@@ -234,9 +237,13 @@ pub(super) fn timeline_entry(r: &Record, about: &NodeSubjects) -> Option<Timelin
 }
 
 /// It entered another stage, or another of its axes changed.
-fn stage(r: &Record, of: &NodeName) -> Option<String> {
+fn stage(r: &Record, of: &NodeName, joined: Option<Time>) -> Option<String> {
     let about = |n: &NodeName| n == of;
     Some(match &r.event {
+        // The same machine has a new certificate; it has been a node all along.
+        Event::NodeEnrolled { node, .. } if about(node) && joined.is_some_and(|t| t < r.at) => {
+            "joined again, as the same machine".into()
+        }
         Event::NodeEnrolled { node, .. } if about(node) => "joined".into(),
         Event::NodeStaged { node, stage, reason, .. } if about(node) => {
             because(muster_lifecycle::stage_label(*stage), reason)
@@ -320,6 +327,34 @@ fn hit(r: &Record, of: &NodeName) -> Option<TimelineEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use muster_model::topology::Location;
+
+    #[test]
+    fn a_machine_that_joins_again_did_not_join_then() {
+        let node: NodeName = "n1".parse().unwrap();
+        let event = Event::NodeEnrolled {
+            node: node.clone(),
+            machine: "m1".into(),
+            token: "t1".into(),
+            location: Location::unplaced(&node),
+            key: None,
+        };
+        let r = Record {
+            seq: Seq(1),
+            at: Time(1000),
+            v: 1,
+            org: String::new(),
+            project: None,
+            actor: "system".into(),
+            key: None,
+            event,
+        };
+        assert_eq!(stage(&r, &node, Some(Time(1000))).as_deref(), Some("joined"));
+        assert_eq!(
+            stage(&r, &node, Some(Time(10))).as_deref(),
+            Some("joined again, as the same machine")
+        );
+    }
 
     #[test]
     fn what_was_closed_is_not_called_over() {

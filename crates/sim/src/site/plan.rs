@@ -18,6 +18,7 @@ use crate::simulation::{START, seconds};
 use crate::{Options, SimError};
 use muster_model::event::{Event, Record};
 use muster_model::ids::JobId;
+use muster_model::job::JobState;
 use muster_model::names::NodeName;
 use muster_model::policy::SitePolicy;
 use muster_model::quota::Quotas;
@@ -101,7 +102,8 @@ impl Site {
         if all.is_empty() {
             return Err(SimError::new("the site has no nodes"));
         }
-        let held = self.state.jobs.values().filter(|j| j.held.is_some()).count();
+        let jobs = self.state.jobs.values();
+        let held = jobs.filter(|j| j.state == JobState::Queued && j.held.is_some()).count();
         if held > 0 {
             let jobs = if held == 1 { "job is" } else { "jobs are" };
             notes.push(format!("{held} held {jobs} left out"));

@@ -590,6 +590,17 @@ fn nothing_binds_where_nothing_waits() {
 }
 
 #[test]
+fn jobs_that_are_held_are_left_out_until_they_have_ended() {
+    let mut w = full();
+    let notes = |w: &TestSite| w.site().ask(&more_nodes(1), &|| Some(0.0)).unwrap().notes;
+    let names_one = |notes: &[String]| notes.iter().any(|n| n == "1 held job is left out");
+    let job = w.submit("ann", JobSpec { hold: true, ..gang(1) });
+    assert!(names_one(&notes(&w)));
+    w.ok("user:ann", Command::Cancel { job });
+    assert!(!names_one(&notes(&w)));
+}
+
+#[test]
 fn nodes_under_an_open_breaker_are_left_out_and_named() {
     let mut w = TestSite::new(3);
     let entity = muster_model::entity::Entity::Node(node(1));

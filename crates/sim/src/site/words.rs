@@ -44,32 +44,28 @@ pub(crate) fn signed(x: f64, unit: WhatIfUnit) -> String {
     format!("{sign}{text}")
 }
 
-fn interval(f: &WhatIfMetric) -> String {
-    f.changed.interval.map_or(String::new(), |[low, high]| {
-        format!(" (95%: {} to {})", amount(low, f.unit), amount(high, f.unit))
-    })
-}
-
-/// The interval of the difference, after its numbers.
-fn within(f: &WhatIfMetric) -> String {
-    f.change.interval.map_or(String::new(), |[low, high]| {
-        format!("; 95% of the change: {} to {}", signed(low, f.unit), signed(high, f.unit))
-    })
+/// The interval of the difference, which is what a sentence is about: that of the number is wider.
+fn within(f: &WhatIfMetric) -> Option<String> {
+    let [low, high] = f.change.interval?;
+    Some(format!("95% of the change: {} to {}", signed(low, f.unit), signed(high, f.unit)))
 }
 
 /// One figure as a part of a sentence after "would".
 fn verb(f: &WhatIfMetric, what: &str) -> String {
     let (from, to) = (amount(f.base.mean, f.unit), amount(f.changed.mean, f.unit));
+    let after = within(f).map(|w| format!(" ({w})")).unwrap_or_default();
     if from == to {
-        return format!("leave {what} at about {to}{}", interval(f));
+        return format!("leave {what} at about {to}{after}");
     }
     if !f.certain {
         // Both figures are reported: the one now is no other than in the table.
-        let both = format!("{from} as it is, {to} changed");
-        return format!("make no certain difference to {what} ({both}{})", within(f));
+        let within = within(f).map(|w| format!("; {w}")).unwrap_or_default();
+        return format!(
+            "make no certain difference to {what} ({from} as it is, {to} changed{within})"
+        );
     }
     let how = if f.change.mean < 0.0 { "cut" } else { "raise" };
-    format!("{how} {what} from {from} to {to}{}", interval(f))
+    format!("{how} {what} from {from} to {to}{after}")
 }
 
 /// When the jobs that are there now are over, as a part of a sentence after "would".
@@ -182,15 +178,16 @@ mod tests {
             "make no certain difference to the mean wait (7 min 26 s as it is, 11 min changed; 95% of \
              the change: -1 min to +8 min 8 s)"
         );
-        f.certain = true;
+        // The interval of the number, 9 min to 13 min, says nothing about the difference.
+        (f.certain, f.change.interval) = (true, Some([60.0, 368.0]));
         assert_eq!(
             verb(&f, "the mean wait"),
-            "raise the mean wait from 7 min 26 s to 11 min (95%: 9 min to 13 min)"
+            "raise the mean wait from 7 min 26 s to 11 min (95% of the change: +1 min to +6 min 8 s)"
         );
-        f.base = f.changed;
+        (f.base, f.change.interval) = (f.changed, Some([-60.0, 60.0]));
         assert_eq!(
             verb(&f, "the mean wait"),
-            "leave the mean wait at about 11 min (95%: 9 min to 13 min)"
+            "leave the mean wait at about 11 min (95% of the change: -1 min to +1 min)"
         );
     }
 

@@ -72,10 +72,9 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
         f.line("Basis", format!("{}; reserved {}", basis(p.basis), relative(now, p.since)));
         f.line("Moved", p.moved.as_deref().unwrap_or_default());
     }
-    f.line(
-        "Not before",
-        job.not_before.filter(|t| t.0 > now).map(|t| full(now, t)).unwrap_or_default(),
-    );
+    // One that is held does not start then.
+    let not_before = job.not_before.filter(|t| t.0 > now && job.held.is_none());
+    f.line("Not before", not_before.map(|t| full(now, t)).unwrap_or_default());
     f.line("Project", &job.project);
     f.line("User", &job.user);
     f.line("Exit code", job.exit_code.map(|c| c.to_string()).unwrap_or_default());
