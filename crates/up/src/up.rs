@@ -140,6 +140,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         exporter: options.exporter,
         data_dir: fleet_dir,
         past: demo.as_ref().and_then(|d| d.past.clone()),
+        server_dir: Some(data_dir.clone()),
     };
     let fleet = spawn_fleet(&config).await?;
     let mut login = if started.token_works { Login::WithFile } else { Login::Revoked };
@@ -462,6 +463,7 @@ mod tests {
             exporter: None,
             data_dir: "/d/fleet".into(),
             past: Some("/d/fleet/past.json".into()),
+            server_dir: Some("/d".into()),
         };
         let text = serde_json::to_string(&config).expect("plain data");
         assert_eq!(serde_json::from_str::<FleetConfig>(&text).expect("plain data"), config);
