@@ -340,7 +340,7 @@ fn a_killed_cluster_comes_back_and_its_ranks_never_noticed() {
 }
 
 #[test]
-fn killed_nodes_are_started_again_and_given_up_after_three_quick_ends() {
+fn killed_nodes_are_started_again_however_often() {
     let mut c = Cluster::start(2);
     let nap = format!("605.{}", std::process::id());
     let script = format!("exec sleep {nap}");
@@ -350,29 +350,40 @@ fn killed_nodes_are_started_again_and_given_up_after_three_quick_ends() {
     let rank = naps();
     assert_eq!(rank.len(), 1, "one process: {rank:?}");
 
-    let before = c.fleet();
-    assert_eq!(before.len(), 1, "one process hosts the nodes: {before:?}");
-    c.kill_fleet();
-    until("another process hosts the nodes", || c.fleet().iter().any(|p| !before.contains(p)));
-    until("every node is back", || c.nodes_in("ready") == 2);
-    assert!(c.log().contains("starting it again in 1 s"), "{}", c.log());
+    for times in 1..=4 {
+        let before = c.fleet();
+        assert_eq!(before.len(), 1, "one process hosts the nodes: {before:?}");
+        c.kill_fleet();
+        let another = || c.fleet().iter().any(|p| !before.contains(p));
+        until("another process hosts the nodes", another);
+        until("every node is back", || c.nodes_in("ready") == 2);
+        let said = c.log();
+        assert_eq!(said.matches("SIGKILL)); starting it again in ").count(), times, "{said}");
+    }
+    assert!(!c.ended(), "{}", c.log());
     c.muster(&["run", "--gpus", "1", "--", "true"]).code(0);
     let job = c.json(&["get", "job", &id]);
     assert_eq!((&job["state"], &job["attempts"]), (&"running".into(), &1.into()), "{job}");
     assert_eq!(naps(), rank, "the same process");
-
-    until("it gives up", || {
-        c.kill_fleet();
-        c.ended()
-    });
-    let said = c.log();
-    assert!(said.contains("the fleet ended 3 times in a row"), "{said}");
-    assert!(said.contains("SIGKILL"), "it says why: {said}");
-    c.restart();
-    until("every node is back", || c.nodes_in("ready") == 2);
-    assert_eq!(naps(), rank, "the same process");
     c.muster(&["cancel", &id]).code(0);
     until("the rank is gone", || naps().is_empty());
+}
+
+#[test]
+fn nodes_that_cannot_start_are_given_up_after_three_quick_ends() {
+    let mut c = Cluster::start(1);
+    // What its nodes store can be neither found nor made.
+    let (fleet, away) = (c.path("data/fleet"), c.path("data/fleet.away"));
+    std::fs::rename(&fleet, &away).expect("the test's own");
+    std::fs::write(&fleet, "").expect("the test's own");
+    c.kill_fleet();
+    until("it gives up", || c.ended());
+    let said = c.log();
+    assert!(said.contains("the fleet ended 3 times in a row"), "{said}");
+    std::fs::remove_file(&fleet).expect("the test's own");
+    std::fs::rename(&away, &fleet).expect("the test's own");
+    c.restart();
+    until("every node is back", || c.nodes_in("ready") == 1);
 }
 
 /// Each line of the job `seen` has the time at which it came, until that is lost; without `-t` its output
