@@ -147,7 +147,18 @@ fn a_tenant_reads_nothing_of_the_site_and_of_others() {
     if !muster_testkit::vital(me.is_ok(), format!("{me:?}")) {
         return;
     }
-    tenants(Cluster::start_in(std::path::Path::new("/var/lib"), 1));
+    let c = Cluster::start_in(std::path::Path::new("/var/lib"), 1);
+    // By hand, while it runs.
+    set_mode(&c, 0o755);
+    let out = c.muster(&["run", "--", "ls", "-A", &c.data()]);
+    out.code(0);
+    assert_eq!(out.stdout, "", "{out:?}");
+    tenants(c);
+}
+
+fn set_mode(c: &Cluster, mode: u32) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(c.path("data"), mode).expect("the test's own");
 }
 
 /// As root in an unprivileged container: the kernel makes no namespaces, and users can be changed.
@@ -382,8 +393,14 @@ fn nodes_that_cannot_start_are_given_up_after_three_quick_ends() {
     assert!(said.contains("the fleet ended 3 times in a row"), "{said}");
     std::fs::remove_file(&fleet).expect("the test's own");
     std::fs::rename(&away, &fleet).expect("the test's own");
+    // A start closes what was opened, and says so.
+    set_mode(&c, 0o755);
     c.restart();
     until("every node is back", || c.nodes_in("ready") == 1);
+    let about = std::fs::metadata(c.path("data")).expect("the test's own");
+    let mode = std::os::unix::fs::MetadataExt::mode(&about) & 0o7777;
+    assert_eq!(mode, 0o700, "{}", c.log());
+    assert!(c.log().contains("had mode 755"), "{}", c.log());
 }
 
 /// Each line of the job `seen` has the time at which it came, until that is lost; without `-t` its output

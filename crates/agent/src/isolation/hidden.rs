@@ -4,8 +4,8 @@ use super::place::replaced;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A directory with one of these is a server's: its keys, its tokens, its log.
-const OF_A_SERVER: [&str; 3] = ["admin.token", "secrets.key", "muster.db"];
+/// A directory with one of these is a server's: its name, its keys, its tokens, its log.
+const OF_A_SERVER: [&str; 4] = ["server.id", "admin.token", "secrets.key", "muster.db"];
 
 /// Whether a server made this directory its own. Its mode says nothing: whoever opened it did not mean
 /// to show it to ranks. What another user put into a directory of several users, such as `/tmp`, does
