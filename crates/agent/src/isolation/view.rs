@@ -4,7 +4,7 @@ use super::account::Account;
 use super::mounted::{self, ExistingMounts};
 use super::own::{OWN, moved_to};
 use super::place::{self, MountPoints, PRIVATE, private_places, replaced};
-use super::source::open_source;
+use super::source::{SourceError, open_source};
 use super::{
     IsolationView, Refusal, SCRATCH, SlotPlan, as_account, checkpoint_dir, dev, groups, passwd,
     run, sys,
@@ -208,15 +208,21 @@ fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPat
         if let Some(why) = place::refused(Path::new(&v.at), &inside.hidden) {
             return Err(bad(&why));
         }
-        // What is in a directory that is covered by now is not missing.
         let hidden = |real: &Path| match place::hidden_source(real, &inside.hidden) {
             Some(why) => Err(bad(&why)),
             None => Ok(()),
         };
-        hidden(&place::leads_to(Path::new(&v.from)))?;
         // Where it is by now, whatever links led there.
-        let opened = open_source(Path::new(&v.from));
-        let (from, real) = opened.map_err(|e| e.refusal(v, Some(&inside.account)))?;
+        let (from, real) = match open_source(Path::new(&v.from)) {
+            Ok(opened) => opened,
+            Err(e) => {
+                // What is in a directory that is covered by now is not missing.
+                if matches!(e, SourceError::Io(_)) {
+                    hidden(&place::leads_to(Path::new(&v.from)))?;
+                }
+                return Err(e.refusal(v, Some(&inside.account)));
+            }
+        };
         hidden(&real)?;
         if let Some(why) = replaced(&real) {
             return Err(bad(&format!("{why}: name a directory in it")));
