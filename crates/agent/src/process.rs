@@ -195,12 +195,24 @@ fn descendants_in(proc: &Path, of: i32) -> io::Result<Vec<i32>> {
     Ok(found)
 }
 
-/// Lets every signal through to the calling thread; the program that it becomes keeps that. For
-/// between fork and exec: nothing is allocated.
-pub(crate) fn unblock_signals() -> io::Result<()> {
-    #[expect(unsafe_code, reason = "signal sets have no safe interface")]
-    // SAFETY: the set is initialised by sigemptyset before it is used, and outlives the calls.
+/// The highest number of a signal. The C library has some of them for itself, and its calls skip these.
+const LAST_SIGNAL: libc::c_int = 64;
+
+/// Gives every signal its default effect and lets it through to the calling process; the program that it
+/// becomes would keep what is ignored or blocked: a shell ignores SIGINT and SIGQUIT for what it starts
+/// in the background. For between fork and exec: nothing is allocated.
+pub(crate) fn reset_signals() -> io::Result<()> {
+    #[expect(unsafe_code, reason = "dispositions and signal sets have no safe interface")]
+    // SAFETY: four words of zeros are the kernel's `struct sigaction` with the default effect, no flags and
+    // nothing blocked, on every architecture of 64 bits; the kernel reads no more. The set is initialised by
+    // sigemptyset before it is used. Both outlive the calls. What is refused (SIGKILL, SIGSTOP) has its default
+    // effect anyway.
     let result = unsafe {
+        let default = [0_u64; 4];
+        let (none, bytes) = (std::ptr::null_mut::<u64>(), size_of::<u64>());
+        for signal in 1..=LAST_SIGNAL {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, bytes);
+        }
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut())

@@ -147,7 +147,18 @@ fn a_tenant_reads_nothing_of_the_site_and_of_others() {
     if !muster_testkit::vital(me.is_ok(), format!("{me:?}")) {
         return;
     }
-    tenants(Cluster::start_in(std::path::Path::new("/var/lib"), 1));
+    let c = Cluster::start_in(std::path::Path::new("/var/lib"), 1);
+    // By hand, while it runs.
+    set_mode(&c, 0o755);
+    let out = c.muster(&["run", "--", "ls", "-A", &c.data()]);
+    out.code(0);
+    assert_eq!(out.stdout, "", "{out:?}");
+    tenants(c);
+}
+
+fn set_mode(c: &Cluster, mode: u32) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(c.path("data"), mode).expect("the test's own");
 }
 
 /// As root in an unprivileged container: the kernel makes no namespaces, and users can be changed.
@@ -340,7 +351,7 @@ fn a_killed_cluster_comes_back_and_its_ranks_never_noticed() {
 }
 
 #[test]
-fn killed_nodes_are_started_again_and_given_up_after_three_quick_ends() {
+fn killed_nodes_are_started_again_however_often() {
     let mut c = Cluster::start(2);
     let nap = format!("605.{}", std::process::id());
     let script = format!("exec sleep {nap}");
@@ -350,29 +361,46 @@ fn killed_nodes_are_started_again_and_given_up_after_three_quick_ends() {
     let rank = naps();
     assert_eq!(rank.len(), 1, "one process: {rank:?}");
 
-    let before = c.fleet();
-    assert_eq!(before.len(), 1, "one process hosts the nodes: {before:?}");
-    c.kill_fleet();
-    until("another process hosts the nodes", || c.fleet().iter().any(|p| !before.contains(p)));
-    until("every node is back", || c.nodes_in("ready") == 2);
-    assert!(c.log().contains("starting it again in 1 s"), "{}", c.log());
+    for times in 1..=4 {
+        let before = c.fleet();
+        assert_eq!(before.len(), 1, "one process hosts the nodes: {before:?}");
+        c.kill_fleet();
+        let another = || c.fleet().iter().any(|p| !before.contains(p));
+        until("another process hosts the nodes", another);
+        until("every node is back", || c.nodes_in("ready") == 2);
+        let said = c.log();
+        assert_eq!(said.matches("SIGKILL)); starting it again in ").count(), times, "{said}");
+    }
+    assert!(!c.ended(), "{}", c.log());
     c.muster(&["run", "--gpus", "1", "--", "true"]).code(0);
     let job = c.json(&["get", "job", &id]);
     assert_eq!((&job["state"], &job["attempts"]), (&"running".into(), &1.into()), "{job}");
     assert_eq!(naps(), rank, "the same process");
-
-    until("it gives up", || {
-        c.kill_fleet();
-        c.ended()
-    });
-    let said = c.log();
-    assert!(said.contains("the fleet ended 3 times in a row"), "{said}");
-    assert!(said.contains("SIGKILL"), "it says why: {said}");
-    c.restart();
-    until("every node is back", || c.nodes_in("ready") == 2);
-    assert_eq!(naps(), rank, "the same process");
     c.muster(&["cancel", &id]).code(0);
     until("the rank is gone", || naps().is_empty());
+}
+
+#[test]
+fn nodes_that_cannot_start_are_given_up_after_three_quick_ends() {
+    let mut c = Cluster::start(1);
+    // What its nodes store can be neither found nor made.
+    let (fleet, away) = (c.path("data/fleet"), c.path("data/fleet.away"));
+    std::fs::rename(&fleet, &away).expect("the test's own");
+    std::fs::write(&fleet, "").expect("the test's own");
+    c.kill_fleet();
+    until("it gives up", || c.ended());
+    let said = c.log();
+    assert!(said.contains("the fleet ended 3 times in a row"), "{said}");
+    std::fs::remove_file(&fleet).expect("the test's own");
+    std::fs::rename(&away, &fleet).expect("the test's own");
+    // A start closes what was opened, and says so.
+    set_mode(&c, 0o755);
+    c.restart();
+    until("every node is back", || c.nodes_in("ready") == 1);
+    let about = std::fs::metadata(c.path("data")).expect("the test's own");
+    let mode = std::os::unix::fs::MetadataExt::mode(&about) & 0o7777;
+    assert_eq!(mode, 0o700, "{}", c.log());
+    assert!(c.log().contains("had mode 755"), "{}", c.log());
 }
 
 /// Each line of the job `seen` has the time at which it came, until that is lost; without `-t` its output

@@ -55,6 +55,7 @@ pub fn data_dir(dir: &Path) -> io::Result<()> {
             fs::set_permissions(dir, Permissions::from_mode(about.mode() & 0o7777))?;
             return Err(exposed_to_others(dir, &about, "700"));
         }
+        report_closed(dir, &about);
         return Ok(());
     }
     let closed = about.mode() & READABLE == 0;
@@ -63,8 +64,18 @@ pub fn data_dir(dir: &Path) -> io::Result<()> {
     tighten(&loose)?;
     if !closed {
         fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+        report_closed(dir, &about);
     }
     Ok(())
+}
+
+/// Whoever opened it by hand is to know that it is closed again.
+fn report_closed(dir: &Path, had: &Metadata) {
+    tracing::warn!(
+        path = %dir.display(),
+        "the directory had mode {:o}, which lets others in; it gets mode 700",
+        had.mode() & 0o7777
+    );
 }
 
 /// Whether [`data_dir`] would use a directory that is there. It looks only.

@@ -220,7 +220,8 @@ pub(crate) async fn run_fleet(config: FleetConfig) -> Result<(), Fail> {
         }
         let (name, dir) = (own_name()?, config.data_dir.join("local"));
         let (exporter, every) = (config.exporter, Duration::from_secs(1));
-        let options = MachineOptions { exporter, every, ..MachineOptions::default() };
+        let hidden = config.server_dir.into_iter().collect();
+        let options = MachineOptions { exporter, every, hidden, ..MachineOptions::default() };
         let machine = options.start(&name, &dir)?;
         let node = muster_agent::NodeConfig {
             server: config.link.to_string(),

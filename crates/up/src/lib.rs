@@ -8,6 +8,7 @@ mod history;
 mod options;
 mod outbound;
 mod output_search;
+mod restarts;
 mod traces;
 mod up;
 

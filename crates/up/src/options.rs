@@ -92,6 +92,9 @@ pub(crate) struct FleetConfig {
     /// A file with what the simulated nodes have behind them.
     #[serde(default)]
     pub(crate) past: Option<PathBuf>,
+    /// The server's data directory, which no rank sees.
+    #[serde(default)]
+    pub(crate) server_dir: Option<PathBuf>,
 }
 
 /// A server that serves.

@@ -2,10 +2,11 @@
 //!
 //! `up` runs the server in this process. A child process, `muster __fleet`, hosts the simulated
 //! nodes and this machine's own agent; it gets its orders in one line of JSON on its stdin
-//! and ends with its parent. When it dies alone, `up` starts it again. Ranks survive both.
+//! and ends with its parent. When it ends alone, `up` starts it again. Ranks survive both.
 
 use crate::assemble;
 use crate::options::{AgentOptions, FleetConfig, ServerOptions, StartedServer};
+use crate::restarts::{ProcessEnd, QUICK_ERRORS_MAX, Restarts};
 use muster_agent::isolation::{Abilities, Accounts, Isolation, Separation};
 use muster_model::NodeName;
 use muster_model::topology::Topology;
@@ -44,13 +45,6 @@ pub(crate) struct UpOptions {
 /// How long `up` waits for its nodes before it says that it is ready; a large fleet goes on
 /// joining after that.
 const NODES_JOIN: Duration = Duration::from_secs(3);
-
-/// A fleet that ends so soon after its start may end for the same reason again.
-const QUICK_END: Duration = Duration::from_secs(60);
-/// `up` ends after so many of these one after the other.
-const QUICK_ENDS_MAX: u32 = 3;
-/// Before the first new start; twice as long before each further one.
-const BACK_OFF: Duration = Duration::from_secs(1);
 
 impl StartedServer {
     async fn nodes_joined(&self, expected: usize, most: Duration) {
@@ -140,6 +134,7 @@ pub(crate) async fn run(options: UpOptions) -> Result<u8, Fail> {
         exporter: options.exporter,
         data_dir: fleet_dir,
         past: demo.as_ref().and_then(|d| d.past.clone()),
+        server_dir: Some(data_dir.clone()),
     };
     let fleet = spawn_fleet(&config).await?;
     let mut login = if started.token_works { Login::WithFile } else { Login::Revoked };
@@ -308,19 +303,19 @@ type Fleet = (tokio::process::Child, Option<tokio::process::ChildStdin>);
 /// Not for a task of its own: a fleet ends with the thread that started it, and those of the
 /// runtime come and go.
 async fn keep_fleet(config: &FleetConfig, first: Fleet) -> Fail {
-    let mut quick_ends = 0;
+    let mut restarts = Restarts::default();
     let mut fleet = Ok(first);
     loop {
         let began = Instant::now();
-        let how = match fleet {
+        let (end, how) = match fleet {
             Ok((mut child, _open)) => match child.wait().await {
-                Ok(status) => format!("it ended with {status}"),
-                Err(e) => format!("it cannot be waited for: {e}"),
+                Ok(status) => (ProcessEnd::of(status), format!("it ended with {status}")),
+                Err(e) => (ProcessEnd::ByItself, format!("it cannot be waited for: {e}")),
             },
-            Err(Fail { message, .. }) => message,
+            Err(Fail { message, .. }) => (ProcessEnd::ByItself, message),
         };
-        let Some(pause) = back_off(&mut quick_ends, began.elapsed()) else {
-            let times = format!("{QUICK_ENDS_MAX} times in a row soon after its start");
+        let Some(pause) = restarts.pause(end, began.elapsed()) else {
+            let times = format!("{QUICK_ERRORS_MAX} times in a row soon after its start");
             return Fail::failed(format!("the fleet ended {times}; the last time: {how}")).hint(
                 "its own output above says why; running jobs continue, start again to see them",
             );
@@ -332,14 +327,6 @@ async fn keep_fleet(config: &FleetConfig, first: Fleet) -> Fail {
         tokio::time::sleep(pause).await;
         fleet = spawn_fleet(config).await;
     }
-}
-
-/// How long to wait before the fleet, which ran so long, is started again; none when it ended
-/// soon too often.
-fn back_off(quick_ends: &mut u32, ran: Duration) -> Option<Duration> {
-    *quick_ends = if ran < QUICK_END { *quick_ends + 1 } else { 0 };
-    let doubled = 1u32 << quick_ends.saturating_sub(1);
-    (*quick_ends < QUICK_ENDS_MAX).then(|| BACK_OFF * doubled)
 }
 
 /// Starts `muster __fleet`.
@@ -359,9 +346,16 @@ async fn spawn_fleet(config: &FleetConfig) -> Result<Fleet, Fail> {
     line.push(b'\n');
     // Waiting for a child closes the stdin it still has; this one must outlive the wait.
     let mut stdin = child.stdin.take();
-    if let Some(stdin) = &mut stdin {
-        stdin.write_all(&line).await.map_err(cannot)?;
-        stdin.flush().await.map_err(cannot)?;
+    if let Some(pipe) = &mut stdin {
+        let written = match pipe.write_all(&line).await {
+            Ok(()) => pipe.flush().await,
+            failed => failed,
+        };
+        match written {
+            // It is gone already; its status says how.
+            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => stdin = None,
+            written => written.map_err(cannot)?,
+        }
     }
     Ok((child, stdin))
 }
@@ -435,17 +429,6 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_is_started_again_until_it_ended_soon_three_times_in_a_row() {
-        let (soon, late) = (Duration::from_secs(1), QUICK_END);
-        let mut ends = 0;
-        let mut pauses = |all: &[Duration]| -> Vec<Option<u64>> {
-            all.iter().map(|ran| back_off(&mut ends, *ran).map(|d| d.as_secs())).collect()
-        };
-        assert_eq!(pauses(&[soon, soon, late, late]), [Some(1), Some(2), Some(1), Some(1)]);
-        assert_eq!(pauses(&[soon, soon, soon]), [Some(1), Some(2), None]);
-    }
-
-    #[test]
     fn what_the_fleet_is_sent_survives_the_pipe() {
         let config = FleetConfig {
             parent: 1,
@@ -462,6 +445,7 @@ mod tests {
             exporter: None,
             data_dir: "/d/fleet".into(),
             past: Some("/d/fleet/past.json".into()),
+            server_dir: Some("/d".into()),
         };
         let text = serde_json::to_string(&config).expect("plain data");
         assert_eq!(serde_json::from_str::<FleetConfig>(&text).expect("plain data"), config);

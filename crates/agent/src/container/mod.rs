@@ -101,11 +101,11 @@ fn run_within(runtime: &Runtime, args: &[&str], most: Duration) -> Result<Runtim
     let (program, global) = runtime.words.split_first().ok_or("no container runtime")?;
     let mut command = muster_supervise::foreign(program);
     command.args(global).args(args);
-    #[expect(unsafe_code, reason = "a supervisor's blocked signals are not the runtime's")]
+    #[expect(unsafe_code, reason = "a supervisor's signals are not the runtime's")]
     // SAFETY: between fork and exec only async-signal-safe calls are made, and nothing is
     // allocated.
     unsafe {
-        command.pre_exec(process::unblock_signals);
+        command.pre_exec(process::reset_signals);
     }
     let done = muster_supervise::output_within(&mut command, most);
     let output = done.map_err(|e| match e.kind() {

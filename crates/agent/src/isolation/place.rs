@@ -74,6 +74,15 @@ pub(super) fn refused_at(real: &Path, hidden: &[PathBuf]) -> Option<String> {
     None
 }
 
+/// Why what is there is neither the source of a volume nor a work directory, if so: nothing of it would
+/// be seen.
+pub(super) fn hidden_source(real: &Path, hidden: &[PathBuf]) -> Option<&'static str> {
+    hidden.iter().any(|d| real.starts_with(d)).then_some(
+        "it is in the agent's or the server's own directory, or in one that this node hides: name \
+         another",
+    )
+}
+
 /// Places to bind something at, made where there are none.
 #[derive(Default)]
 pub(crate) struct MountPoints {
@@ -203,6 +212,9 @@ mod tests {
         assert!(why(&own.join("a/b")).unwrap().contains("own directory"));
         assert!(why(&own).unwrap().contains("own directory"));
         assert_eq!(why(&root.join("other/a")), None);
+        let source = |real: &Path| hidden_source(real, std::slice::from_ref(&own));
+        assert!(source(&own).is_some() && source(&own.join("a/b")).is_some());
+        assert_eq!((source(&root), source(&root.join("owner"))), (None, None));
         assert_eq!(why(Path::new("/mnt/data")), None);
     }
 }

@@ -4,7 +4,7 @@ use super::account::Account;
 use super::mounted::{self, ExistingMounts};
 use super::own::{OWN, moved_to};
 use super::place::{self, MountPoints, PRIVATE, private_places, replaced};
-use super::source::open_source;
+use super::source::{SourceError, open_source};
 use super::{
     IsolationView, Refusal, SCRATCH, SlotPlan, as_account, checkpoint_dir, dev, groups, passwd,
     run, sys,
@@ -129,8 +129,15 @@ pub(super) fn build(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<(), R
         ready.map_err(|e| checkpoint_dir::refusal(dir, Some(who), &e))?;
     }
     let enters = |dir: &str| as_account(who, || Path::new(dir).is_dir()).unwrap_or(false);
-    match plan.workdir {
-        Some(dir) if !enters(dir) => Err(Refusal::Job(format!(
+    let hides = |dir: &str| {
+        let real = as_account(who, || place::leads_to(Path::new(dir)));
+        real.ok().and_then(|real| place::hidden_source(&real, &inside.hidden))
+    };
+    match plan.workdir.map(|dir| (dir, hides(dir))) {
+        Some((dir, Some(why))) => {
+            Err(Refusal::Job(format!("workdir `{dir}` cannot be entered: {why}")))
+        }
+        Some((dir, None)) if !enters(dir) => Err(Refusal::Job(format!(
             "workdir `{dir}` is not a directory on this node that {} can enter: create it, let \
              that user in, or bind it with `volumes`",
             who.describe_account()
@@ -178,7 +185,8 @@ fn shown(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPath>
 
 /// Makes the directory for checkpoints when it is missing, and looks at it. Called as the account.
 fn make_lasting(dir: &Path, inside: &IsolationView) -> Result<(), Refusal> {
-    let within = |d: &Path| dir.starts_with(d);
+    let real = place::leads_to(dir);
+    let within = |d: &Path| dir.starts_with(d) || real.starts_with(d);
     if inside.hidden.iter().any(|d| within(d)) {
         let dir = dir.display();
         return Err(Refusal::Job(format!(
@@ -200,9 +208,22 @@ fn volumes(plan: &SlotPlan<'_>, inside: &IsolationView) -> Result<Vec<ExposedPat
         if let Some(why) = place::refused(Path::new(&v.at), &inside.hidden) {
             return Err(bad(&why));
         }
+        let hidden = |real: &Path| match place::hidden_source(real, &inside.hidden) {
+            Some(why) => Err(bad(&why)),
+            None => Ok(()),
+        };
         // Where it is by now, whatever links led there.
-        let opened = open_source(Path::new(&v.from));
-        let (from, real) = opened.map_err(|e| e.refusal(v, Some(&inside.account)))?;
+        let (from, real) = match open_source(Path::new(&v.from)) {
+            Ok(opened) => opened,
+            Err(e) => {
+                // What is in a directory that is covered by now is not missing.
+                if matches!(e, SourceError::Io(_)) {
+                    hidden(&place::leads_to(Path::new(&v.from)))?;
+                }
+                return Err(e.refusal(v, Some(&inside.account)));
+            }
+        };
+        hidden(&real)?;
         if let Some(why) = replaced(&real) {
             return Err(bad(&format!("{why}: name a directory in it")));
         }

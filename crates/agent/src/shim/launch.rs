@@ -183,9 +183,10 @@ fn start(
     // allocated; the descriptors outlive the call to spawn.
     unsafe {
         command.pre_exec(move || {
-            // The supervisor blocks signals for itself; a shell that waits for its children would
-            // wait for ever.
-            process::unblock_signals()?;
+            // The supervisor ignores and blocks signals for itself, as may whoever started the agent. A
+            // shell that waits for its children would wait for ever; one that wants to handle a signal
+            // that is ignored cannot.
+            process::reset_signals()?;
             if let Some(score) = &score {
                 process::set_oom_score(score);
             }
@@ -193,9 +194,6 @@ fn start(
                 if libc::write(*fd, c"0".as_ptr().cast(), 1) != 1 {
                     return Err(io::Error::from_raw_os_error(GROUP_REFUSED));
                 }
-            }
-            for s in [libc::SIGHUP, libc::SIGINT] {
-                libc::signal(s, libc::SIG_DFL);
             }
             // A rank must not outlive its supervisor: nobody would learn how it ended.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);

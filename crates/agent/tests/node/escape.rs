@@ -28,6 +28,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         projects_do_not_read_each_others_files,
         real_accounts_go_before_the_range,
         a_volume_shows_only_what_its_project_may_see,
+        a_servers_directory_is_hidden_whatever_its_mode,
         a_volume_never_comes_through_proc,
         a_volume_leaves_nothing_on_the_node,
         a_volume_in_a_volume_leads_nowhere_else,
@@ -375,6 +376,46 @@ pub(crate) fn a_volume_shows_only_what_its_project_may_see() {
         assert!(matches!(end, SlotEnd::Unstartable { .. }), "{end:?}");
     }
     assert_eq!(std::fs::read_dir(closed.path()).unwrap().count(), 0);
+}
+
+pub(crate) fn a_servers_directory_is_hidden_whatever_its_mode() {
+    let Some(Site { data, bench: mut b }) = site() else { return };
+    let (data, around) = (data.path(), data.path().parent().unwrap());
+    let (link, at) = (b.files.path().join("link"), b.files.path().join("at"));
+    symlink(data, &link).unwrap();
+    for mode in [0o755, 0o777] {
+        // By hand, while everything runs.
+        std::fs::set_permissions(data, PermissionsExt::from_mode(mode)).unwrap();
+        let below = at.join(data.file_name().unwrap());
+        let ways = [data, &link, &below].map(|way| way.display().to_string()).join(" ");
+        let mut d = b.detail(&format!(
+            "for d in {ways}; do ls -A $d; cat $d/muster.db $d/logs/7/0.out; done; echo over"
+        ));
+        d.volumes = vec![volume(around, &at)];
+        assert_eq!(run(&mut b, &d), "over\n", "mode {mode:o}");
+        for way in [data, &link] {
+            let (_, end) =
+                end_of(&mut b, &runs(&["cat", &way.join("muster.db").display().to_string()]));
+            assert!(matches!(end, SlotEnd::Failed { .. }), "mode {mode:o}: {end:?}");
+            // An empty directory would look like one whose content is lost.
+            for from in [way.to_path_buf(), way.join("logs"), way.join("muster.db")] {
+                let mut d = b.detail("true");
+                d.run.workdir = Some(from.display().to_string());
+                let reason = refusal(&mut b, &d);
+                // The link is in what each slot has of its own.
+                let said = if way == data { "server's own directory" } else { "workdir" };
+                assert!(reason.contains(said), "{}: {reason}", from.display());
+                let mut d = b.detail("true");
+                d.volumes = vec![volume(&from, &at)];
+                let reason = refusal(&mut b, &d);
+                assert!(reason.contains("server's own directory"), "{}: {reason}", from.display());
+            }
+            let mut d = b.detail("true");
+            d.checkpoint = Some(checkpoints(&way.join("saved")));
+            refusal(&mut b, &d);
+        }
+    }
+    assert!(!data.join("saved").exists(), "nothing was made there");
 }
 
 /// What is in there depends on who looks: the agent's supervisor has more open than a job may see.

@@ -37,6 +37,7 @@ pub(crate) fn all() -> Vec<crate::Test> {
         ranks_are_heard_and_asked_for_a_checkpoint,
         without_a_server_an_attempt_stops_itself,
         a_rank_with_a_lease_hears_of_its_children,
+        a_rank_inherits_no_ignored_signals,
         ranks_of_an_older_supervisor_are_stopped_by_the_agent,
         ranks_beyond_the_budget_are_refused_with_the_reason,
         a_start_waits_for_room_and_begins_when_it_comes,
@@ -442,6 +443,29 @@ pub(crate) fn without_a_server_an_attempt_stops_itself() {
     assert_eq!(b.runner.shortest_lease(), None);
     b.runner.stop(stays, Span(0), Instant::now());
     assert_eq!(b.end(stays), SlotEnd::Stopped);
+}
+
+/// A shell ignores some for what it starts in the background.
+pub(crate) fn a_rank_inherits_no_ignored_signals() {
+    #[expect(unsafe_code, reason = "dispositions have no safe interface")]
+    // SAFETY: these are valid dispositions; no test depends on the effect of these signals on itself.
+    unsafe {
+        for s in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR2, libc::SIGRTMAX()] {
+            libc::signal(s, libc::SIG_IGN);
+        }
+    }
+    let mut b = Bench::new();
+    for lease in [None, Some(Span::secs(600))] {
+        let k = key();
+        let mut d = detail("exec grep -E '^Sig(Ign|Blk):' /proc/self/status");
+        if let Some(lease) = lease {
+            d.on_partition = OnPartition::StopAfter(lease);
+            b.runner.renewed(BootTime::now());
+        }
+        b.runner.start(k, &d, Instant::now());
+        assert_eq!(b.end(k), SlotEnd::Ok);
+        assert_eq!(b.out(k), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+    }
 }
 
 /// Its supervisor blocks the signal about children, for itself.
