@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use muster_api::node::state_word;
 use muster_api::{Finding, HealthSummary, Kind};
 use muster_engine::State as Site;
-use muster_model::alert::{Alert, AlertState, Urgency};
+use muster_model::alert::{Alert, AlertState, Topic, Urgency};
 use muster_model::finding::{Finding as ModelFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
@@ -18,7 +18,7 @@ use muster_model::remediation::{RemediationOutcome, RemediationStep};
 use muster_model::slo::NodeServiceFacts;
 use muster_model::units::Time;
 use muster_slo::service::concerns_service;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Findings reported in one summary.
@@ -94,6 +94,8 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         nodes_out,
         spares_left: spares.values().map(|of| of.ready).sum(),
         spares: spares.values().map(|of| of.all).sum(),
+        tickets_open: 0,
+        burning: Vec::new(),
     };
     if whole {
         out.incidents = s.health.open_incidents().map(|i| incidents::view(i)).collect();
@@ -107,10 +109,24 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         out.waiting.sort_by_key(|r| r.since);
         out.breakers = breakers::open(s);
         out.automation = Some(automation::view(s, now));
+        (out.tickets_open, out.burning) = beside(s);
     }
     evaluate(s, &mut out, whole, now);
     out.findings.truncate(FINDINGS);
     out
+}
+
+/// Tickets that are open, and objectives that alerts are open about. Nobody silenced them, and they
+/// change nothing of how the site stands.
+fn beside(s: &Site) -> (u32, Vec<String>) {
+    let (mut tickets, mut burning) = (0, BTreeSet::new());
+    for a in s.slo.open().filter(|a| a.silenced.is_none()) {
+        tickets += u32::from(a.urgency == Urgency::Ticket);
+        if a.topic == Topic::Objective {
+            burning.insert(a.kind.clone());
+        }
+    }
+    (tickets, burning.into_iter().collect())
 }
 
 /// Whether a finding is listed by itself. One of an incident is reported with that, unless an
@@ -409,6 +425,8 @@ mod tests {
             nodes_out: 0,
             spares_left: 0,
             spares: 0,
+            tickets_open: 0,
+            burning: Vec::new(),
         }
     }
 
@@ -595,6 +613,23 @@ mod tests {
         let slo = &mut site.slo;
         slo.desk.sent(Time(0), &letter, &slo.alerts);
         assert_eq!(judged_site(&site, false).1, [OF_SERVICE, PAGED]);
+    }
+
+    #[test]
+    fn tickets_and_objectives_that_burn_are_named_beside_the_state() {
+        let with = |a: Alert| {
+            let mut site = Site::default();
+            site.slo.alerts.insert(a.id.clone(), a);
+            beside(&site)
+        };
+        let (ticket, none) = (alert("ticket", "firing"), (0, Vec::new()));
+        let burns = vec!["api-latency".to_owned()];
+        assert_eq!(with(ticket.clone()), (1, burns.clone()));
+        assert_eq!(with(Alert { topic: Topic::Finding, ..ticket.clone() }), (1, Vec::new()));
+        assert_eq!(with(alert("page", "firing")), (0, burns));
+        assert_eq!(with(alert("ticket", "resolved")), none);
+        let quiet = Alert { silenced: Some("fans".parse().unwrap()), ..ticket };
+        assert_eq!(with(quiet), none);
     }
 
     #[test]
