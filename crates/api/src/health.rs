@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 pub struct HealthSummary {
     /// Always `Health`.
     pub kind: Kind,
-    /// `well`, `attention` (something is wrong and its remediation is in progress) or `bad`
-    /// (something is pending approval).
+    /// `well`, `attention` (something is wrong, and nobody has to act: its remediation is in progress, or none is
+    /// needed) or `bad` (somebody has to act).
     pub state: String,
     /// The service itself has a problem: its API, its scheduler or its store. Requests, or starts of jobs,
     /// may then be slow or fail.
@@ -63,7 +63,10 @@ impl HealthSummary {
         match (self.state.as_str(), self.automation.is_some()) {
             ("well", true) => "healthy",
             ("well", false) => "nothing is known to be wrong with your jobs, and no page is open",
-            ("attention", true) => "something is wrong; remediation in progress",
+            ("attention", true) if self.remediations_open > 0 => {
+                "something is wrong; remediation in progress"
+            }
+            ("attention", true) => "something is wrong",
             (_, false) => "something is wrong",
             _ => "something needs an operator",
         }

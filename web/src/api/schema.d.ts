@@ -4329,8 +4329,8 @@ export interface components {
              */
             spares_left: number;
             /**
-             * @description `well`, `attention` (something is wrong and its remediation is in progress) or `bad`
-             *     (something is pending approval).
+             * @description `well`, `attention` (something is wrong, and nobody has to act: its remediation is in progress, or none is
+             *     needed) or `bad` (somebody has to act).
              */
             state: string;
             /**

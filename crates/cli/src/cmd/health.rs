@@ -142,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn no_remediation_is_called_in_progress_where_none_is_open() {
+        let mut s = summary();
+        s.state = "attention".into();
+        s.reasons = vec!["1 breaker is not closed".into()];
+        let shown = text(&s, Time(0), false);
+        assert!(shown.starts_with("Site:         something is wrong\n  1 breaker"), "{shown}");
+        s.remediations_open = 1;
+        let shown = text(&s, Time(0), false);
+        assert!(shown.contains("something is wrong; remediation in progress\n"), "{shown}");
+    }
+
+    #[test]
     fn a_tenant_is_not_informed_that_the_site_is_well() {
         let mut s = summary();
         s.automation = None;
