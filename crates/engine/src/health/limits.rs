@@ -126,9 +126,9 @@ impl Engine {
             let own = all && !matches!(kind, GroupKind::Fleet | GroupKind::Pool);
             let most = kind.share(&limits).of(g.nodes).0;
             let (stopped, rest) = (g.out.saturating_add(g.stopped), kind.at_rest(&limits, g.nodes));
-            // It is kept and read later, when other nodes may be out.
             // What other breakers keep from work is missing as much as what is out.
             let shut = g.out.saturating_add(g.behind_breaker);
+            // It is kept and read later, when other nodes may be out.
             let (count, what, most) = if shut.saturating_add(new) > most {
                 let what = match g.behind_breaker {
                     0 => "were out by automation",
