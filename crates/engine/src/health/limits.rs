@@ -132,7 +132,7 @@ impl Engine {
             let (count, what, most) = if shut.saturating_add(new) > most {
                 let what = match g.behind_breaker {
                     0 => "were out by automation",
-                    _ => "were out by automation or behind another breaker",
+                    _ => "were out by automation or blocked by another breaker",
                 };
                 (shut, what, most)
             } else if stopped.saturating_add(new) > rest {

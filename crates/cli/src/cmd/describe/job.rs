@@ -527,7 +527,7 @@ mod tests {
         job.state = JobState::Queued;
         let text = super::text(&job, &JobContext::default(), Time(30_000), false);
         assert!(text.contains("is held\n") && !text.contains("free capacity"), "{text}");
-        // What stops it is named once, and nothing else beside it.
+        // What stops it is named, and nothing else.
         job.held = None;
         let quota = "quota research leaves 8 of the 56 GPUs it asks for";
         job.waiting = Some(quota.into());
