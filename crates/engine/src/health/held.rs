@@ -14,7 +14,6 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{CRASHED_WITHIN, Job, JobState, PastAttempt, Verdict};
 use muster_model::names::ProjectName;
 use muster_model::spec::JobSpec;
-use muster_model::units::Span;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
