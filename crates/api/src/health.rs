@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 pub struct HealthSummary {
     /// Always `Health`.
     pub kind: Kind,
-    /// `well`, `attention` (something is wrong and its remediation is in progress) or `bad`
-    /// (something is pending approval).
+    /// `well`, `attention` (something is wrong, and nobody has to act: its remediation is in progress, or none is
+    /// needed) or `bad` (somebody has to act).
     pub state: String,
     /// The service itself has a problem: its API, its scheduler or its store. Requests, or starts of jobs,
     /// may then be slow or fail.
@@ -45,6 +45,14 @@ pub struct HealthSummary {
     pub spares_left: u32,
     /// Spare nodes in all.
     pub spares: u32,
+    /// Alerts that are open and ask for somebody in working hours, without those that are silenced. They do not
+    /// change `state`; none for tokens bound to a project.
+    #[serde(default)]
+    pub tickets_open: u32,
+    /// Objectives that an open alert is about: they burn, or have no error budget left. Without those that
+    /// are silenced; none for tokens bound to a project.
+    #[serde(default)]
+    pub burning: Vec<String>,
 }
 
 impl HealthSummary {
@@ -55,10 +63,30 @@ impl HealthSummary {
         match (self.state.as_str(), self.automation.is_some()) {
             ("well", true) => "healthy",
             ("well", false) => "nothing is known to be wrong with your jobs, and no page is open",
-            ("attention", true) => "something is wrong; remediation in progress",
+            ("attention", true) if self.remediations_open > 0 => {
+                "something is wrong; remediation in progress"
+            }
+            ("attention", true) => "something is wrong",
             (_, false) => "something is wrong",
             _ => "something needs an operator",
         }
+    }
+
+    /// What is open and changes nothing of its state, one line each: tickets, and objectives that burn.
+    #[must_use]
+    pub fn beside(&self) -> Vec<String> {
+        let tickets = match self.tickets_open {
+            0 => None,
+            1 => Some("1 ticket is open".to_owned()),
+            n => Some(format!("{n} tickets are open")),
+        };
+        let names = self.burning.join(", ");
+        let burning = match self.burning.len() {
+            0 => None,
+            1 => Some(format!("1 SLO burns: {names}")),
+            n => Some(format!("{n} SLOs burn: {names}")),
+        };
+        tickets.into_iter().chain(burning).collect()
     }
 
     /// How many remediations of `waiting` somebody has to approve, and how many are delayed.

@@ -646,6 +646,10 @@ pub struct Job {
     pub version: Seq,
 }
 
+/// An attempt that ran for less than this and failed is a crash: many in a row are a job that crashes
+/// again and again.
+pub const CRASHED_WITHIN: Span = Span::mins(10);
+
 /// So long after its first rank failed the end of a job may be held back, because what names the
 /// cause (a fault in the log of a node's kernel) can come a moment after the rank. Never longer:
 /// a job that is called ended stays ended.

@@ -7,10 +7,14 @@
 
 use crate::fleet::Fleet;
 use crate::ledger::{Count, Ledger, SERIES_MAX, Series};
+use muster_model::FailureMode;
+use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
+use muster_model::hold::HeldBy;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{
-    Attempt, Job, JobState, Recovery, SlotEnd, SlotState, StopReason, Verdict,
+    Attempt, CRASHED_WITHIN, Job, JobState, PastAttempt, Recovery, SlotEnd, SlotState, StopReason,
+    Verdict,
 };
 use muster_model::names::NodeName;
 use muster_model::node::Node;
@@ -28,6 +32,8 @@ pub trait Facts {
     fn job(&self, id: JobId) -> Option<&Job>;
     /// A node, if it is still known.
     fn node(&self, name: &NodeName) -> Option<&Node>;
+    /// Is it known of a job that it crashes again and again?
+    fn crash_loops(&self, id: JobId) -> bool;
     /// All jobs that have not ended.
     fn open_jobs(&self) -> Box<dyn Iterator<Item = &Job> + '_>;
 }
@@ -41,6 +47,13 @@ pub struct SliCounter {
     watch: Vec<Series>,
     /// When held jobs that wait were let go.
     released: BTreeMap<JobId, Time>,
+    /// How long breakers of their own templates held jobs that come back from a failure.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    behind_breaker: BTreeMap<JobId, Span>,
+    /// Attempts that nothing explained but that their job crashes again and again, and when they ended:
+    /// they count as no interruption.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    crashed: BTreeMap<JobId, BTreeMap<u32, Time>>,
     fleet: Fleet,
 }
 
@@ -85,12 +98,20 @@ fn stopped_for(a: &Attempt) -> Option<&StopReason> {
     a.stop.as_ref().map(|s| &s.reason)
 }
 
-/// The recovery that a job is in. One from what the job did itself or what Muster ended is none: it
-/// says nothing of hardware.
+/// The recovery that a job is in, where hardware failed it: what the job did itself, what Muster ended
+/// and what nothing explains says nothing of hardware.
 fn recovery(job: &Job) -> Option<Recovery> {
-    let rec = job.recovery.filter(|r| r.started_at.is_none() && !r.is_from_platform(job))?;
-    let own = job.past.iter().any(|p| p.no == rec.attempt && !p.verdict.is_interruption());
-    (!own).then_some(rec)
+    job.recovery.filter(|r| r.started_at.is_none() && r.is_from_hardware(job))
+}
+
+/// Since when a person, or the breaker of its own template, keeps a job from starting.
+fn kept_since(job: &Job) -> Option<Time> {
+    let own = |by: &HeldBy| match by {
+        HeldBy::Somebody => true,
+        HeldBy::Breaker { entity } => matches!(entity, Entity::Template(..)),
+        HeldBy::LostRanks | HeldBy::Suspicion => false,
+    };
+    job.held.as_ref().filter(|h| own(&h.by))?.since
 }
 
 fn pool_of<'a>(facts: &'a dyn Facts, placement: &Placement) -> Option<&'a str> {
@@ -149,6 +170,16 @@ impl SliCounter {
         match &r.event {
             Event::JobReleased { job, .. } => {
                 self.released.insert(*job, r.at);
+                if let Some(job) = facts.job(*job) {
+                    self.let_go(job, r.at);
+                }
+            }
+            Event::FindingOpened { finding, .. }
+                if finding.seen.kind == FailureMode::CRASH_LOOP =>
+            {
+                if let Entity::Job(id) = &finding.seen.entity {
+                    self.crashes(*id, r.at, facts);
+                }
             }
             Event::JobPlaced { key, placement } if key.attempt == 1 => {
                 if let Some(job) = facts.job(key.job) {
@@ -223,7 +254,7 @@ impl SliCounter {
                 note_wait(&mut out, &self.watch, job, None, (from, now), false);
             }
             if let Some(rec) = recovery(job) {
-                let span = (rec.counts_from(), job.held_since().unwrap_or(now));
+                let span = (self.counts_from(job, &rec), kept_since(job).unwrap_or(now));
                 note_time(&mut out, &self.watch, job, pool, span, false, RECOVERY);
             }
             if let Some(a) = &job.attempt {
@@ -231,7 +262,8 @@ impl SliCounter {
                     note_time(&mut out, &self.watch, job, pool, (a.placed_at, now), false, START);
                 }
                 // As good as it looks so far.
-                work(&mut out, &self.watch, job, a, pool, Verdict::Success, (now, now));
+                let good = (Verdict::Success, false);
+                work(&mut out, &self.watch, job, a, pool, good, (now, now));
             }
         }
         out
@@ -274,8 +306,54 @@ impl SliCounter {
         let pool = pool_of(facts, &a.placement);
         note_time(&mut self.ledger, &self.watch, job, pool, (a.placed_at, at), true, START);
         if let Some(r) = recovery(job).filter(|r| r.attempt < key.attempt) {
-            let span = (r.counts_from(), at);
+            let span = (self.counts_from(job, &r), at);
             note_time(&mut self.ledger, &self.watch, job, pool, span, true, RECOVERY);
+        }
+        self.behind_breaker.remove(&key.job);
+    }
+
+    /// From when on a recovery counts: without the time in which a person or the breaker of its own
+    /// template held the job.
+    fn counts_from(&self, job: &Job, rec: &Recovery) -> Time {
+        rec.counts_from() + self.behind_breaker.get(&job.id).copied().unwrap_or_default()
+    }
+
+    /// A hold of a job ends. The recovery itself knows of those by a person.
+    fn let_go(&mut self, job: &Job, at: Time) {
+        let (Some(since), None) = (kept_since(job), job.held_since()) else { return };
+        let Some(rec) = job.recovery.filter(|r| r.started_at.is_none()) else { return };
+        let from = since.max(rec.drained_at.unwrap_or(rec.decided_at));
+        let held = self.behind_breaker.entry(job.id).or_default();
+        *held = Span(held.0.saturating_add(at.since(from).0));
+    }
+
+    /// It is found that a job crashes again and again: that explains its last attempts as far as nothing
+    /// else does, and Muster did not interrupt them.
+    fn crashes(&mut self, id: JobId, at: Time, facts: &dyn Facts) {
+        let Some(job) = facts.job(id) else { return };
+        let oldest = final_before(at);
+        self.crashed.retain(|_, all| {
+            all.retain(|_, ended| *ended >= oldest);
+            !all.is_empty()
+        });
+        let quick = |p: &&PastAttempt| {
+            p.verdict.is_interruption()
+                && p.freed().since(p.started_at.unwrap_or(p.placed_at)) < CRASHED_WITHIN
+        };
+        for p in job.past.iter().rev().take_while(quick) {
+            let known = self.crashed.get(&id).is_some_and(|all| all.contains_key(&p.no));
+            let (Some(_), false) = (p.started_at, known) else { continue };
+            if p.verdict != Verdict::Unknown || p.freed() < oldest {
+                continue;
+            }
+            let pool = p.nodes.first().and_then(|n| facts.node(n)).map(Node::pool);
+            if !ended_with_site(job, p.stopped_for.as_ref()) {
+                for s in self.watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {
+                    let Sli::Interruptions { cost } = s.sli else { continue };
+                    self.ledger.recount(p.freed(), s, cost.0, Some(Cause::Unknown), None);
+                }
+            }
+            self.crashed.entry(id).or_default().insert(p.no, p.freed());
         }
     }
 
@@ -288,7 +366,15 @@ impl SliCounter {
         }
         // What it held it held until its last rank ended, however late its end was settled.
         let to = a.freed_at.unwrap_or(at);
-        work(&mut self.ledger, &self.watch, job, a, pool, verdict, (to, at));
+        // Another recovery began with this end.
+        if job.recovery.is_some_and(|r| r.attempt == key.attempt) {
+            self.behind_breaker.remove(&key.job);
+        }
+        let crashed = verdict == Verdict::Unknown && facts.crash_loops(key.job);
+        if crashed {
+            self.crashed.entry(key.job).or_default().insert(key.attempt, to);
+        }
+        work(&mut self.ledger, &self.watch, job, a, pool, (verdict, crashed), (to, at));
     }
 
     /// A job is over; with no verdict, because somebody wanted it so.
@@ -308,10 +394,11 @@ impl SliCounter {
             note_wait(&mut self.ledger, &self.watch, job, None, (from, at), false);
         }
         if let Some(rec) = recovery(job) {
-            let span = (rec.counts_from(), job.held_since().unwrap_or(at));
+            let span = (self.counts_from(job, &rec), kept_since(job).unwrap_or(at));
             note_time(&mut self.ledger, &self.watch, job, pool, span, false, RECOVERY);
         }
         self.released.remove(&id);
+        self.behind_breaker.remove(&id);
     }
 
     fn success(&mut self, job: &Job, pool: Option<&str>, first: bool, verdict: Verdict, at: Time) {
@@ -328,6 +415,16 @@ impl SliCounter {
         }
     }
 
+    /// Hardware turns out to have failed an attempt from which its job is back already: its recovery
+    /// was not counted when it was over.
+    fn recovered_late(&mut self, job: &Job, no: u32, pool: Option<&str>, reported: Time) {
+        let mut known = job.recovery.iter().chain(&job.recovered);
+        let Some(rec) = known.find(|r| r.attempt == no) else { return };
+        let Some(back) = rec.started_at.filter(|t| *t >= final_before(reported)) else { return };
+        let span = (rec.counts_from(), back);
+        note_time(&mut self.ledger, &self.watch, job, pool, span, true, RECOVERY);
+    }
+
     /// More is known of whose doing an end was.
     fn attributed(&mut self, key: AttemptKey, verdict: Verdict, reported: Time, facts: &dyn Facts) {
         let Some(job) = facts.job(key.job) else { return };
@@ -337,6 +434,9 @@ impl SliCounter {
         }
         let pool = past.nodes.first().and_then(|n| facts.node(n)).map(Node::pool);
         let last = job.past.last().is_some_and(|p| p.no == key.attempt);
+        if verdict == Verdict::Infrastructure && past.verdict != verdict {
+            self.recovered_late(job, key.attempt, pool, reported);
+        }
         for s in self.watch.iter().filter(|s| s.scope.admits(Some(&job.project), pool)) {
             let at = match s.sli {
                 Sli::JobSuccess { first: true, .. } => (key.attempt == 1).then_some(past.ended_at),
@@ -349,7 +449,12 @@ impl SliCounter {
             // What is found out about a day that is final changes nothing of it.
             let Some(at) = at.filter(|at| *at >= final_before(reported)) else { continue };
             if let Sli::Interruptions { cost } = s.sli {
-                let why = |v: Verdict| v.is_interruption().then(|| lost_to(v));
+                // The crashes of its own job explain it as long as nothing better does.
+                let crashed = self.crashed.get(&key.job);
+                let crashed = crashed.is_some_and(|all| all.contains_key(&key.attempt));
+                let counts =
+                    |v: Verdict| v.is_interruption() && !(crashed && v == Verdict::Unknown);
+                let why = |v: Verdict| counts(v).then(|| lost_to(v));
                 self.ledger.recount(at, s, cost.0, why(past.verdict), why(verdict));
             }
             let Sli::JobSuccess { attribution, .. } = s.sli else { continue };
@@ -424,7 +529,7 @@ fn work(
     job: &Job,
     a: &Attempt,
     pool: Option<&str>,
-    verdict: Verdict,
+    (verdict, crashed): (Verdict, bool),
     (to, reported): (Time, Time),
 ) {
     let began = a.started_at.unwrap_or(to).min(to);
@@ -455,7 +560,7 @@ fn work(
             }
             Sli::Interruptions { cost } => {
                 ledger.spread((began, to), s, 1, Ok(()));
-                let interrupted = verdict.is_interruption() && a.started_at.is_some();
+                let interrupted = verdict.is_interruption() && !crashed && a.started_at.is_some();
                 if let Some(lost) = lost.filter(|_| interrupted) {
                     ledger.note(to, s, Count::bad_ones(cost.0), Some(lost));
                 }

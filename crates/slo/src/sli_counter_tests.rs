@@ -24,6 +24,8 @@ where
 struct CounterFixture {
     jobs: BTreeMap<JobId, Job>,
     nodes: BTreeMap<NodeName, Node>,
+    /// Jobs that crash again and again.
+    crashing: BTreeSet<JobId>,
 }
 
 impl Facts for CounterFixture {
@@ -32,6 +34,9 @@ impl Facts for CounterFixture {
     }
     fn node(&self, name: &NodeName) -> Option<&Node> {
         self.nodes.get(name)
+    }
+    fn crash_loops(&self, id: JobId) -> bool {
+        self.crashing.contains(&id)
     }
     fn open_jobs(&self) -> Box<dyn Iterator<Item = &Job> + '_> {
         Box::new(self.jobs.values().filter(|j| !j.state.is_final()))
@@ -441,6 +446,123 @@ fn what_muster_ended_is_no_recovery_and_simulated_work_that_starts_again_uses_no
     assert_eq!(simulated, [(0, 0), (hour, hour), (0, 0), (8 * half, 8 * half)]);
     let broken = counts_of_end(true, SlotEnd::fault("no cgroup"), Verdict::Infrastructure);
     assert_eq!(broken, [(0, 1), (hour, hour + cost), (0, 1), (8 * half, 8 * hour)]);
+}
+
+/// A recovery from the first attempt, which failed at this moment.
+fn recovering(at_secs: i64) -> Recovery {
+    Recovery {
+        attempt: 1,
+        finding: None,
+        fault_at: at(at_secs),
+        found_at: at(at_secs),
+        decided_at: at(at_secs),
+        drained_at: None,
+        placed_at: None,
+        started_at: None,
+        working_at: None,
+        held: None,
+    }
+}
+
+#[test]
+fn crashes_of_a_job_that_crashes_again_and_again_interrupt_nobody() {
+    let (mut b, s) = book(&[(r#"{"interruptions":{"cost":"15m"}}"#, "{}")]);
+    let mut w = CounterFixture::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    w.jobs.insert(JobId(1), job(1, "red", 0));
+    let cost = 900_000;
+    let fails = |b: &mut SliCounter, w: &mut CounterFixture, no: u32| {
+        let from = i64::from(no) * 100;
+        w.jobs.get_mut(&JobId(1)).unwrap().attempt = Some(attempt(no, &["n1"], from, Some(from)));
+        b.before(&record(from + 10, ended(1, no, Verdict::Unknown)), &*w);
+        let j = w.jobs.get_mut(&JobId(1)).unwrap();
+        j.attempt = None;
+        let ran = Some(at(from));
+        j.past.push(PastAttempt { started_at: ran, ..past(no, Verdict::Unknown, from + 10) });
+    };
+    for no in 1..=3 {
+        fails(&mut b, &mut w, no);
+    }
+    assert_eq!(count(&b, &s[0], 400), (30_000, 30_000 + 3 * cost), "nothing explains it yet");
+    // What explains it is found with the third.
+    let finding = muster_model::finding::Finding {
+        id: 7,
+        seen: muster_model::finding::ObservedFinding::new(
+            "crash-loop",
+            Entity::Job(JobId(1)),
+            muster_model::finding::Severity::Warning,
+            at(310),
+        ),
+        opened_at: at(310),
+        inferred: false,
+        incident: None,
+        remediation: None,
+        closed: None,
+    };
+    let finding = Box::new(finding);
+    let found = record(310, Event::FindingOpened { finding, decided: true });
+    b.before(&found, &w);
+    assert_eq!(count(&b, &s[0], 400), (30_000, 30_000));
+    // Once, however often that is found.
+    b.before(&found, &w);
+    w.crashing.insert(JobId(1));
+    fails(&mut b, &mut w, 4);
+    assert_eq!(count(&b, &s[0], 500), (40_000, 40_000));
+    // A GPU was the cause of the last, as it turns out.
+    let (findings, reason) = (vec![], String::new());
+    let verdict = Verdict::Infrastructure;
+    let gpu = Event::AttemptAttributed { key: key(1, 4), verdict, findings, reason };
+    b.before(&record(420, gpu), &w);
+    assert_eq!(count(&b, &s[0], 500), (40_000, 40_000 + cost));
+}
+
+#[test]
+fn only_what_hardware_failed_recovers_and_what_is_learnt_late_counts_once() {
+    let (mut b, s) = book(&[(r#"{"recovery":{"under":"10m"}}"#, "{}")]);
+    let mut w = CounterFixture::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let mut j = job(1, "red", 0);
+    j.recovery = Some(recovering(0));
+    j.past.push(past(1, Verdict::Unknown, 0));
+    j.attempt = Some(attempt(2, &["n1"], 800, None));
+    w.jobs.insert(JobId(1), j);
+    let late = b.tail(at(900), &w).count(&s[0], TimeRange::Last(Span::hours(1)), at(900));
+    assert_eq!((late.good, late.total), (0, 0), "nobody knows what failed it");
+    b.before(&record(900, Event::AttemptStarted { key: key(1, 2), deadline: None }), &w);
+    assert_eq!(count(&b, &s[0], 1000), (0, 0));
+    let started = Some(at(900));
+    w.jobs.get_mut(&JobId(1)).unwrap().recovery.as_mut().unwrap().started_at = started;
+    let (findings, reason) = (vec![], String::new());
+    let verdict = Verdict::Infrastructure;
+    let gpu = Event::AttemptAttributed { key: key(1, 1), verdict, findings, reason };
+    b.before(&record(950, gpu.clone()), &w);
+    w.jobs.get_mut(&JobId(1)).unwrap().past[0].verdict = verdict;
+    b.before(&record(960, gpu), &w);
+    assert_eq!(count(&b, &s[0], 1000), (0, 1));
+}
+
+#[test]
+fn the_breaker_of_a_jobs_own_template_takes_no_time_of_its_recovery() {
+    let (mut b, s) = book(&[(r#"{"recovery":{"under":"10m"}}"#, "{}")]);
+    let mut w = CounterFixture::default();
+    w.nodes.insert(name("n1"), node("n1", "a"));
+    let mut j = job(1, "red", 0);
+    j.recovery = Some(recovering(0));
+    j.past.push(past(1, Verdict::Infrastructure, 0));
+    let entity = "template:red/train".parse().unwrap();
+    let by = HeldBy::Breaker { entity };
+    let name = "breaker template:red/train".to_owned();
+    j.held = Some(muster_model::hold::Hold { name, by, since: Some(at(60)) });
+    w.jobs.insert(JobId(1), j);
+    let late = b.tail(at(900), &w).count(&s[0], TimeRange::Last(Span::hours(1)), at(900));
+    assert_eq!((late.good, late.total), (0, 0), "its own template's breaker holds it");
+    b.before(&record(660, Event::JobReleased { job: JobId(1), decided: true }), &w);
+    let j = w.jobs.get_mut(&JobId(1)).unwrap();
+    j.held = None;
+    j.attempt = Some(attempt(2, &["n1"], 700, None));
+    // Ten minutes later it would have been late by that.
+    b.before(&record(900, Event::AttemptStarted { key: key(1, 2), deadline: None }), &w);
+    assert_eq!(count(&b, &s[0], 1000), (1, 1));
 }
 
 #[test]

@@ -198,6 +198,8 @@ fn health() -> HealthSummary {
         nodes_out: 0,
         spares_left: 1,
         spares: 2,
+        tickets_open: 0,
+        burning: Vec::new(),
     }
 }
 

@@ -4279,6 +4279,11 @@ export interface components {
             /** @description Breakers that are not closed. */
             breakers: components["schemas"]["Breaker"][];
             /**
+             * @description Objectives that an open alert is about: they burn, or have no error budget left. Without those that
+             *     are silenced; none for tokens bound to a project.
+             */
+            burning?: string[];
+            /**
              * @description Open findings that are part of no incident, or whose remediation was denied or undone, worst
              *     first (at most 100).
              */
@@ -4324,10 +4329,16 @@ export interface components {
              */
             spares_left: number;
             /**
-             * @description `well`, `attention` (something is wrong and its remediation is in progress) or `bad`
-             *     (something is pending approval).
+             * @description `well`, `attention` (something is wrong, and nobody has to act: its remediation is in progress, or none is
+             *     needed) or `bad` (somebody has to act).
              */
             state: string;
+            /**
+             * Format: int32
+             * @description Alerts that are open and ask for somebody in working hours, without those that are silenced. They do not
+             *     change `state`; none for tokens bound to a project.
+             */
+            tickets_open?: number;
             /**
              * @description Remediations that are pending approval, and those that a limit or stopped automation delays,
              *     longest first. An operator may approve each of them.

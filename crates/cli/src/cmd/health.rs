@@ -48,6 +48,9 @@ fn text(s: &HealthSummary, now: Time, on: bool) -> String {
     for r in &s.reasons {
         f.text(r);
     }
+    for line in s.beside() {
+        f.text(&line);
+    }
     if let Some(a) = &s.automation {
         f.line("Automation", super::automation::brief(a));
     }
@@ -107,6 +110,8 @@ mod tests {
             nodes_out: 1,
             spares_left: 1,
             spares: 2,
+            tickets_open: 0,
+            burning: Vec::new(),
         }
     }
 
@@ -119,6 +124,33 @@ mod tests {
              Nodes:        1 quarantined, 15 ready\n\
              Spares:       1 of 2 left\n"
         );
+    }
+
+    #[test]
+    fn tickets_and_objectives_that_burn_are_named_on_a_healthy_site() {
+        let mut s = summary();
+        s.tickets_open = 1;
+        s.burning = vec!["interruptions".into()];
+        let shown = text(&s, Time(0), false);
+        let first = "Site:         healthy\n  1 ticket is open\n  1 SLO burns: interruptions\n";
+        assert!(shown.starts_with(first), "{shown}");
+        s.tickets_open = 3;
+        s.burning.push("recovery".into());
+        let shown = text(&s, Time(0), false);
+        let more = "  3 tickets are open\n  2 SLOs burn: interruptions, recovery\n";
+        assert!(shown.contains(more), "{shown}");
+    }
+
+    #[test]
+    fn no_remediation_is_called_in_progress_where_none_is_open() {
+        let mut s = summary();
+        s.state = "attention".into();
+        s.reasons = vec!["1 breaker is not closed".into()];
+        let shown = text(&s, Time(0), false);
+        assert!(shown.starts_with("Site:         something is wrong\n  1 breaker"), "{shown}");
+        s.remediations_open = 1;
+        let shown = text(&s, Time(0), false);
+        assert!(shown.contains("something is wrong; remediation in progress\n"), "{shown}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Operators' words about health, and what detectors and hands report.
 
-use super::limits::is_out;
+use super::limits::{behind_breaker, is_out};
 use crate::Engine;
 use crate::lookup::{find, find_versioned, with_reason};
 use crate::qualify;
@@ -327,7 +327,8 @@ fn returned(e: &mut Engine, req: &Request, node: &NodeName, why: &str) -> Result
     let failed = n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest);
     let book = &e.state.health;
     let cordoned = failed && n.stage == Stage::Ready;
-    let returns = cordoned || is_out(book, &n) || book.is_stopped(&n);
+    let shut = is_out(book, &n) || behind_breaker(book, &n);
+    let returns = cordoned || shut || book.is_stopped(&n);
     if !returns {
         return Err(conflict(
             format!("node {node} is {}", muster_lifecycle::state(&n)),

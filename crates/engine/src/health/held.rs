@@ -11,15 +11,13 @@ use muster_model::event::Event;
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::hold::{HeldBy, Hold};
 use muster_model::ids::{AttemptKey, JobId};
-use muster_model::job::{Job, JobState, PastAttempt, Verdict};
+use muster_model::job::{CRASHED_WITHIN, Job, JobState, PastAttempt, Verdict};
 use muster_model::names::ProjectName;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A job whose attempts end sooner than this after their start crashes.
-const SOON: Span = Span::mins(10);
 /// So many crashes in a row of one job open its template's breaker.
 const CRASHES: u32 = 5;
 /// Different nodes on which work must have failed: on fewer, it may be the nodes.
@@ -91,7 +89,7 @@ impl Engine {
         let ran = job.attempt.as_ref().and_then(|a| a.started_at).map(|t| now.since(t));
         !matches!(verdict, Verdict::Success | Verdict::Operator | Verdict::Scheduler)
             && !lost_by_platform(verdict, ran.is_some())
-            && ran.is_none_or(|r| r < SOON)
+            && ran.is_none_or(|r| r < CRASHED_WITHIN)
     }
 
     fn probe_ended(&mut self, b: &Breaker, job: &Job, verdict: Verdict, why: &str) {
@@ -126,7 +124,7 @@ impl Engine {
     fn maybe_crash_loop(&mut self, job: &Job, why: &str) {
         // This one, and those before it that crashed, newest first.
         let quick = |p: &&PastAttempt| {
-            p.started_at.is_none_or(|t| p.freed().since(t) < SOON)
+            p.started_at.is_none_or(|t| p.freed().since(t) < CRASHED_WITHIN)
                 && matches!(
                     p.verdict,
                     Verdict::Application
@@ -339,7 +337,7 @@ impl Engine {
         let job = self.state.jobs.get(&id);
         let goes_on = job.and_then(|j| j.attempt.as_ref()).filter(|a| a.stop.is_none());
         let ran = goes_on.and_then(|a| a.started_at);
-        let next = if ran.is_some_and(|t| now.since(t) >= SOON) {
+        let next = if ran.is_some_and(|t| now.since(t) >= CRASHED_WITHIN) {
             breaker::probed(b, now, true, format!("job {id} works"))
         } else if job.is_none_or(|j| j.state.is_final()) {
             breaker::reopen_after_probe(b, now, format!("job {id} was not tried"))

@@ -265,22 +265,35 @@ impl Engine {
     }
 
     /// A node is lost, and the finding of that was opened after these jobs were settled: an attempt that
-    /// ended with the loss rests on that finding, too.
+    /// ended with the loss rests on that finding, too. So does one that ended shortly before by the loss
+    /// of another of its nodes, when this one was silent already.
     pub(crate) fn attribute_to_loss(&mut self, node: &NodeName, jobs: &[JobId]) {
         let (now, book) = (self.state.now, &self.state.health);
         let entity = Entity::Node(node.clone());
         let Some(loss) = book.open_of(&entity, FailureMode::NODE_LOST.code()).cloned() else {
             return;
         };
-        let ended = |p: &&PastAttempt| {
-            p.ended_at >= now
-                && p.verdict == Verdict::Infrastructure
+        let rests = |job: JobId, p: &PastAttempt| {
+            let key = AttemptKey { job, attempt: p.no };
+            let at_once = p.ended_at >= now && jobs.contains(&job);
+            let shortly_before = now.since(p.ended_at) <= AFTER
+                && loss.seen.first_seen <= p.freed()
+                && (p.nodes.contains(node) || self.ended_there(key, p, &loss.seen, node));
+            p.verdict == Verdict::Infrastructure
                 && matches!(p.stopped_for, Some(StopReason::NodeLost { .. }))
                 && !p.findings.contains(&loss.id)
+                && (at_once || shortly_before)
         };
-        for id in jobs {
-            let Some(job) = self.state.jobs.get(id).cloned() else { continue };
-            let Some(p) = job.past.last().filter(ended) else { continue };
+        let lately = self.state.index.jobs_attempted_since(now - AFTER);
+        let tried: BTreeSet<JobId> = jobs.iter().copied().chain(lately).collect();
+        let ended: Vec<Arc<Job>> = tried
+            .iter()
+            .filter_map(|id| self.state.jobs.get(id))
+            .filter(|j| j.past.last().is_some_and(|p| rests(j.id, p)))
+            .cloned()
+            .collect();
+        for job in ended {
+            let Some(p) = job.past.last() else { continue };
             let book = &self.state.health;
             let before = p.findings.iter().filter_map(|id| book.findings.get(id));
             let mut known: Vec<NumberedFinding<'_>> = before
@@ -288,8 +301,12 @@ impl Engine {
                 .map(|f| NumberedFinding { id: f.id, seen: &f.seen, opened_at: f.opened_at })
                 .collect();
             known.sort_by_key(cause_order);
-            let findings = known.iter().take(FINDINGS_MAX).map(|k| k.id).collect();
-            let key = AttemptKey { job: *id, attempt: p.no };
+            let findings: Vec<u64> = known.iter().take(FINDINGS_MAX).map(|k| k.id).collect();
+            // There are more than are kept, and this one is not among the first.
+            if findings == p.findings {
+                continue;
+            }
+            let key = AttemptKey { job: job.id, attempt: p.no };
             let (verdict, reason) = (p.verdict, p.reason.clone());
             let event = Event::AttemptAttributed { key, verdict, findings, reason };
             self.emit(Some(&job.project), event);

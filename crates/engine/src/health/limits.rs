@@ -84,7 +84,7 @@ impl Engine {
             g.parts_hour = g.parts_hour.saturating_sub(own.parts_hour);
         }
         // One that gets no new work already is not one more without it.
-        let stopped = self.state.health.is_stopped(n);
+        let stopped = self.state.health.is_stopped(n) || behind_breaker(&self.state.health, n);
         let held = holds(&groups).or_else(|| (!stopped).then(|| stop_holds(&groups)).flatten());
         if let Some(why) = held {
             self.page(&format!("automation reached a {}", cut_at(&why, ':')), &why);
@@ -108,7 +108,8 @@ impl Engine {
         let (mut more, mut whole): (BTreeMap<String, u32>, BTreeMap<String, u32>) = <_>::default();
         let mut kinds: BTreeMap<String, GroupKind> = BTreeMap::new();
         for n in self.state.nodes.values().filter(inside) {
-            let serves = n.reachable && n.stage == Stage::Ready && !is_out(book, n);
+            let takes_work = !is_out(book, n) && !behind_breaker(book, n);
+            let serves = n.reachable && n.stage == Stage::Ready && takes_work;
             for (name, kind) in memberships(n) {
                 *more.entry(name.clone()).or_default() += u32::from(serves);
                 *whole.entry(name.clone()).or_default() += 1;
@@ -125,9 +126,15 @@ impl Engine {
             let own = all && !matches!(kind, GroupKind::Fleet | GroupKind::Pool);
             let most = kind.share(&limits).of(g.nodes).0;
             let (stopped, rest) = (g.out.saturating_add(g.stopped), kind.at_rest(&limits, g.nodes));
+            // What other breakers keep from work is missing as much as what is out.
+            let shut = g.out.saturating_add(g.behind_breaker);
             // It is kept and read later, when other nodes may be out.
-            let (count, what, most) = if g.out.saturating_add(new) > most {
-                (g.out, "were out by automation", most)
+            let (count, what, most) = if shut.saturating_add(new) > most {
+                let what = match g.behind_breaker {
+                    0 => "were out by automation",
+                    _ => "were out by automation or blocked by another breaker",
+                };
+                (shut, what, most)
             } else if stopped.saturating_add(new) > rest {
                 (stopped, "took no new work", rest)
             } else {
@@ -295,6 +302,7 @@ impl State {
     /// What a node counts as in each of its groups. `taken`: automation took it within the last hour.
     fn count_node(&self, n: &Node, taken: bool, now: Time) -> Group {
         let gone = is_out(&self.health, n);
+        let shut = behind_breaker(&self.health, n);
         let begun = |(t, s): &(Time, RemediationStep)| {
             *s == RemediationStep::Moving && now.since(*t) < Span::hours(1)
         };
@@ -311,17 +319,24 @@ impl State {
             parts: if gone { 0 } else { isolated(n) },
             // The whole node counts already.
             parts_hour: if taken { 0 } else { gpus },
-            stopped: u32::from(!gone && self.health.is_stopped(n)),
+            stopped: u32::from(shut || !gone && self.health.is_stopped(n)),
+            behind_breaker: u32::from(shut),
         }
     }
 }
 
-/// Is it out of service by automation?
-pub(crate) fn is_out(book: &HealthState, n: &Node) -> bool {
+/// Does only a breaker that the machine opened keep new work from it? Automation has not taken such
+/// a node: what runs there goes on, and it needs no remediation to take work again.
+pub(super) fn behind_breaker(book: &HealthState, n: &Node) -> bool {
     let word = |e: &Entity| book.breakers.get(e).is_some_and(|b| b.pinned.is_some());
+    n.reachable && n.breaker.as_ref().is_some_and(|e| !word(e)) && !is_out(book, n)
+}
+
+/// Is it out of service by automation? This is what the limits allow so many of, and what people are
+/// shown as the nodes that automation has out. One that a breaker keeps from new work is not.
+pub(crate) fn is_out(book: &HealthState, n: &Node) -> bool {
     if matches!(n.stage, Stage::Quarantined | Stage::Repairing)
         || n.stage == Stage::Suspect && !book.is_stopped(n)
-        || n.reachable && n.breaker.as_ref().is_some_and(|e| !word(e))
     {
         return true;
     }

@@ -231,6 +231,8 @@ pub(crate) struct Group {
     pub(crate) parts: u32,
     pub(crate) parts_hour: u32,
     pub(crate) stopped: u32,
+    /// Of these, behind a breaker.
+    pub(crate) behind_breaker: u32,
 }
 
 impl Group {
@@ -252,6 +254,7 @@ impl Group {
             parts: f(self.parts, o.parts),
             parts_hour: f(self.parts_hour, o.parts_hour),
             stopped: f(self.stopped, o.stopped),
+            behind_breaker: f(self.behind_breaker, o.behind_breaker),
         }
     }
 }

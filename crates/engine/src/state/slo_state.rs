@@ -1,6 +1,7 @@
 //! What the log adds up to about objectives and alerts.
 
 use super::State;
+use muster_model::FailureMode;
 use muster_model::alert::{Alert, Condition, Routing, Silence};
 use muster_model::entity::Entity;
 use muster_model::ids::{JobId, Seq};
@@ -161,6 +162,10 @@ impl Facts for State {
 
     fn node(&self, name: &NodeName) -> Option<&Node> {
         self.nodes.get(name).map(|n| &**n)
+    }
+
+    fn crash_loops(&self, id: JobId) -> bool {
+        self.health.open_of(&Entity::Job(id), FailureMode::CRASH_LOOP.code()).is_some()
     }
 
     fn open_jobs(&self) -> Box<dyn Iterator<Item = &Job> + '_> {

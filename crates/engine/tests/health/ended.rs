@@ -94,6 +94,36 @@ fn what_begins_on_a_node_that_was_lost_or_restarted_after_an_end_did_not_cause_i
     }
 }
 
+/// A rack loses its power within seconds: the ranks of its last node end by the order that the loss of the
+/// first one brings, and that node is called lost a moment after the attempt is over.
+#[test]
+fn an_attempt_rests_on_the_loss_of_each_of_its_nodes_also_of_the_last() {
+    let mut w = able(3);
+    let job = w.run(gang(3, 8));
+    w.pass(Span::mins(5));
+    let (nodes, heard) = (w.nodes_of(job), w.now);
+    w.pass(Span::secs(25));
+    w.ok(Command::NodeLost { node: nodes[0].clone(), last_seen: heard });
+    for n in &nodes[1..] {
+        w.report(job, n, Observed::Ended(SlotEnd::Stopped));
+    }
+    assert_eq!(w.job(job).past.len(), 1, "it is over");
+    w.pass(Span::secs(2));
+    w.ok(Command::NodeLost { node: nodes[1].clone(), last_seen: heard });
+    let found = |w: &TestSite, n: &NodeName| {
+        let lost = Entity::Node(n.clone());
+        w.engine.state().health.open_of(&lost, "node-lost").expect("it is away").id
+    };
+    let both = vec![found(&w, &nodes[0]), found(&w, &nodes[1])];
+    let p = w.job(job).past[0].clone();
+    assert_eq!((p.verdict, &p.findings), (Verdict::Infrastructure, &both), "{p:?}");
+    // What falls silent afterwards had nothing to do with it.
+    w.lose(&nodes[2]);
+    assert_eq!(w.job(job).past[0].findings, both);
+    no_odd_steps(&w);
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
 /// The finding that a node is lost is opened after the attempt is, where nothing of it runs elsewhere.
 #[test]
 fn an_attempt_that_is_lost_with_its_node_rests_on_the_finding_of_that() {

@@ -200,6 +200,28 @@ fn unhealthy_nodes_of_one_leaf_take_no_new_work_although_its_breaker_may_not_ope
 }
 
 #[test]
+fn nodes_that_only_a_breaker_keeps_from_new_work_are_not_out_by_automation() {
+    let mut w = able(32);
+    for i in 8..16 {
+        w.lose(&node(i));
+    }
+    w.sleep(Span::secs(5));
+    let held = |w: &TestSite| {
+        let all = w.engine.state().held_by_automation(w.now);
+        (all.out, all.stopped)
+    };
+    assert_eq!(held(&w), (0, 0), "lost nodes are out by themselves");
+    for i in 8..16 {
+        meet(&mut w, i, "boot");
+    }
+    let b = &w.engine.state().health.breakers;
+    assert!(b.values().any(|b| b.state == BreakerState::HalfOpen), "one of them is tested first");
+    // They are more than the limit of the fleet allows, and automation took none.
+    assert_eq!(held(&w), (0, 8));
+    assert!(taken(&w).is_empty());
+}
+
+#[test]
 fn an_unhealthy_node_by_which_an_incident_grows_takes_no_new_work_while_no_breaker_is_open() {
     let mut w = able(16);
     for i in 0..4 {

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use muster_api::node::state_word;
 use muster_api::{Finding, HealthSummary, Kind};
 use muster_engine::State as Site;
-use muster_model::alert::{Alert, AlertState, Urgency};
+use muster_model::alert::{Alert, AlertState, Topic, Urgency};
 use muster_model::finding::{Finding as ModelFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
@@ -18,7 +18,7 @@ use muster_model::remediation::{RemediationOutcome, RemediationStep};
 use muster_model::slo::NodeServiceFacts;
 use muster_model::units::Time;
 use muster_slo::service::concerns_service;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Findings reported in one summary.
@@ -94,6 +94,8 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         nodes_out,
         spares_left: spares.values().map(|of| of.ready).sum(),
         spares: spares.values().map(|of| of.all).sum(),
+        tickets_open: 0,
+        burning: Vec::new(),
     };
     if whole {
         out.incidents = s.health.open_incidents().map(|i| incidents::view(i)).collect();
@@ -107,10 +109,24 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         out.waiting.sort_by_key(|r| r.since);
         out.breakers = breakers::open(s);
         out.automation = Some(automation::view(s, now));
+        (out.tickets_open, out.burning) = beside(s);
     }
     evaluate(s, &mut out, whole, now);
     out.findings.truncate(FINDINGS);
     out
+}
+
+/// Tickets that are open, and objectives that alerts are open about. Nobody silenced them, and they
+/// change nothing of how the site stands.
+fn beside(s: &Site) -> (u32, Vec<String>) {
+    let (mut tickets, mut burning) = (0, BTreeSet::new());
+    for a in s.slo.open().filter(|a| a.silenced.is_none()) {
+        tickets += u32::from(a.urgency == Urgency::Ticket);
+        if a.topic == Topic::Objective {
+            burning.insert(a.kind.clone());
+        }
+    }
+    (tickets, burning.into_iter().collect())
 }
 
 /// Whether a finding is listed by itself. One of an incident is reported with that, unless an
@@ -168,6 +184,20 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
         return FindingTreatment::Approval;
     }
     FindingTreatment::Held(first.why.clone())
+}
+
+/// Incidents with critical findings that are open, where nothing is done about any of these and
+/// nothing waits to be; and how many critical findings without a line of their own are pending
+/// approval.
+fn of_incidents(s: &Site) -> (BTreeSet<u64>, usize) {
+    let (mut alone, mut approvals) = (BTreeMap::<u64, bool>::new(), 0);
+    for f in s.health.open().filter(|f| f.seen.severity == Severity::Critical) {
+        let Some(incident) = f.incident else { continue };
+        let how = tended(s, &findings::view(f));
+        *alone.entry(incident).or_insert(true) &= how == FindingTreatment::Alone;
+        approvals += usize::from(how == FindingTreatment::Approval && !has_own_line(s, f, true));
+    }
+    (alone.into_iter().filter(|(_, alone)| *alone).map(|(id, _)| id).collect(), approvals)
 }
 
 /// That remediations of so many critical findings were denied or undone, and what closes these.
@@ -275,12 +305,16 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
             attention.push("no spare node is left".to_owned());
         }
     }
+    let (untreated, approvals) = if whole { of_incidents(s) } else { <_>::default() };
     for i in &out.incidents {
         let line = format!("incident {}: {}", i.id, i.summary);
         let id = i.id.parse::<u64>().ok();
         let incident = id.and_then(|id| s.health.incidents.get(&id));
         match incident.and_then(|i| s.health.refused_breaker(i)) {
             Some(why) => bad.push(format!("{line}; no breaker was opened: {why}")),
+            None if id.is_some_and(|id| untreated.contains(&id)) => {
+                bad.push(format!("{line}; no remediation is active"));
+            }
             None => attention.push(line),
         }
     }
@@ -291,11 +325,8 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
         *critical.entry(how.unwrap_or(FindingTreatment::Alone)).or_default() += 1;
     }
     // Those of incidents are reported with them; but the list of what is pending has theirs, too.
-    for f in s.health.open().filter(|f| !has_own_line(s, f, whole)) {
-        let critical_one = f.seen.severity == Severity::Critical;
-        if critical_one && tended(s, &findings::view(f)) == FindingTreatment::Approval {
-            *critical.entry(FindingTreatment::Approval).or_default() += 1;
-        }
+    if approvals > 0 {
+        *critical.entry(FindingTreatment::Approval).or_default() += approvals;
     }
     for (how, n) in critical {
         match how {
@@ -409,6 +440,8 @@ mod tests {
             nodes_out: 0,
             spares_left: 0,
             spares: 0,
+            tickets_open: 0,
+            burning: Vec::new(),
         }
     }
 
@@ -520,6 +553,66 @@ mod tests {
         assert_eq!(out.reasons, both);
     }
 
+    /// A rack is lost: its page is acknowledged, and the remediations of its nodes were superseded by the
+    /// incident.
+    #[test]
+    fn an_incident_about_which_nothing_is_done_needs_an_operator() {
+        let mut incident = muster_model::finding::Incident {
+            id: 40,
+            cause: muster_model::entity::Entity::Site,
+            kind: "rack-loss".into(),
+            severity: Severity::Critical,
+            summary: "4 of 4 nodes of rack r1 are lost".into(),
+            began_at: Time(0),
+            opened_at: Time(0),
+            findings: Vec::new(),
+            count: 4,
+            owner: None,
+            notes: Vec::new(),
+            closed: None,
+            closed_by: None,
+        };
+        let mut site = Site::default();
+        let known = alert("page", "acknowledged");
+        site.slo.alerts.insert(known.id.clone(), known);
+        for id in 31..35_u64 {
+            let over = json!({"id": id, "finding": id - 10, "kind": "node-lost",
+                "node": format!("n{id}"), "action": "drain", "step_index": 0, "mode": "approve",
+                "leave": "now", "step": "ended", "why": "", "at": 0, "since": 0,
+                "outcome": "superseded"});
+            let entity = format!("node:n{id}").parse().unwrap();
+            let found = ModelFinding {
+                id: id - 10,
+                seen: ObservedFinding::new("node-lost", entity, Severity::Critical, Time(0)),
+                opened_at: Time(0),
+                inferred: false,
+                incident: Some(40),
+                remediation: Some(id),
+                closed: None,
+            };
+            incident.findings.push(found.id);
+            site.health.remediations.insert(id, serde_json::from_value(over).unwrap());
+            site.health.findings.insert(found.id, Arc::new(found));
+        }
+        let mut out = HealthSummary { incidents: vec![incidents::view(&incident)], ..empty() };
+        site.health.incidents.insert(40, Arc::new(incident));
+        // As it is read at a start: what is open, and where, follows from it.
+        let read = |site: &Site| {
+            let bytes = site.to_bytes().unwrap();
+            Site::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap()
+        };
+        evaluate(&read(&site), &mut out, true, Time(0));
+        let none = "incident 40: 4 of 4 nodes of rack r1 are lost; no remediation is active";
+        assert_eq!((&out.state[..], &out.reasons[0][..]), ("bad", none), "{:?}", out.reasons);
+        // Something is done about one of them.
+        let mut first = (*site.health.remediations[&31]).clone();
+        (first.outcome, first.step) = (None, RemediationStep::Moving);
+        site.health.remediations.insert(31, Arc::new(first));
+        let mut out = HealthSummary { incidents: out.incidents, ..empty() };
+        evaluate(&read(&site), &mut out, true, Time(0));
+        assert_eq!(out.state, "attention", "{:?}", out.reasons);
+    }
+
     #[test]
     fn what_was_denied_stays_listed_when_an_incident_takes_it_in() {
         let remediation = |outcome: Option<&str>| -> Site {
@@ -595,6 +688,23 @@ mod tests {
         let slo = &mut site.slo;
         slo.desk.sent(Time(0), &letter, &slo.alerts);
         assert_eq!(judged_site(&site, false).1, [OF_SERVICE, PAGED]);
+    }
+
+    #[test]
+    fn tickets_and_objectives_that_burn_are_named_beside_the_state() {
+        let with = |a: Alert| {
+            let mut site = Site::default();
+            site.slo.alerts.insert(a.id.clone(), a);
+            beside(&site)
+        };
+        let (ticket, none) = (alert("ticket", "firing"), (0, Vec::new()));
+        let burns = vec!["api-latency".to_owned()];
+        assert_eq!(with(ticket.clone()), (1, burns.clone()));
+        assert_eq!(with(Alert { topic: Topic::Finding, ..ticket.clone() }), (1, Vec::new()));
+        assert_eq!(with(alert("page", "firing")), (0, burns));
+        assert_eq!(with(alert("ticket", "resolved")), none);
+        let quiet = Alert { silenced: Some("fans".parse().unwrap()), ..ticket };
+        assert_eq!(with(quiet), none);
     }
 
     #[test]

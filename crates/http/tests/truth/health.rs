@@ -123,6 +123,9 @@ pub(super) fn not_well_while_it_pages(said: &MomentAnswers, wrong: &mut Contradi
     if let Some(bad) = said.findings.iter().find(|f| f["severity"] == critical) {
         let what = format!("all is well although something critical was found: {bad}");
         wrong.holds(!well, what, HEALTH, &said.health);
+        let what = format!("nobody has to act on it, and no remediation is open: {bad}");
+        let acts = said.health["remediations_open"] != json!(0);
+        wrong.holds(acts || said.health["state"] == "bad", what, HEALTH, &said.health);
     }
     let reasons = listed(&said.health["reasons"]).len();
     let what = "there is a reason exactly when not all is well";

@@ -1,6 +1,6 @@
 //! How long a job took to resume after a failure of hardware.
 
-use super::{Job, StopReason, Verdict};
+use super::{Job, SlotEnd, StopReason, Verdict};
 use crate::units::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -37,15 +37,20 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// Did Muster itself end the attempt of this job, as far as is known? Then no hardware failed,
-    /// and what is counted about hardware does not count it.
+    /// Did hardware fail the attempt of this job, as far as is known? Only such a recovery counts in
+    /// what is counted about hardware. While nothing is found that made a rank fail, hardware did not.
     #[must_use]
-    pub fn is_from_platform(&self, job: &Job) -> bool {
+    pub fn is_from_hardware(&self, job: &Job) -> bool {
+        if let Some(p) = job.past.iter().find(|p| p.no == self.attempt) {
+            return p.verdict == Verdict::Infrastructure;
+        }
         let active = job.attempt.as_ref().filter(|a| a.no == self.attempt);
         match active.and_then(|a| a.stop.as_ref()).map(|stop| &stop.reason) {
-            Some(StopReason::SlotFailed { end, .. }) => end.is_by_platform(),
-            Some(_) => false,
-            None => job.past.iter().any(|p| p.no == self.attempt && p.verdict == Verdict::Platform),
+            Some(StopReason::SlotFailed { end: SlotEnd::Failed { .. }, .. }) => {
+                self.finding.is_some()
+            }
+            Some(StopReason::SlotFailed { end, .. }) => !end.is_by_platform(),
+            _ => true,
         }
     }
 

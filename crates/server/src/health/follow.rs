@@ -97,8 +97,8 @@ impl Projection for Following {
             }
             for (key, at, working) in recovered {
                 let Some(job) = s.jobs.get(&key.job) else { continue };
-                // What Muster ended itself is no recovery from a fault of hardware.
-                let Some(rec) = job.recovery.filter(|r| !r.is_from_platform(job)) else { continue };
+                // What Muster or the job itself ended is no recovery from a fault of hardware.
+                let Some(rec) = job.recovery.filter(|r| r.is_from_hardware(job)) else { continue };
                 // Only the attempt that the recovery ended with.
                 if working && rec.working_at == Some(at) {
                     figures.loaded(&rec);

@@ -207,17 +207,20 @@ fn below(fleet: &Fleet, t: &Totals, pen: Pen, w: usize, rows: usize) -> Vec<Line
     out
 }
 
-/// Why all is not well, as far as it is known.
+/// Why all is not well, as far as it is known, and what is open beside that.
 fn reasons(model: &Model, pen: Pen, w: usize, rows: usize) -> Vec<Line<'static>> {
-    let all = model.health.iter().flat_map(|h| &h.reasons);
+    let health = model.health.iter();
+    let all = health.flat_map(|h| h.reasons.iter().cloned().chain(h.beside()));
+    let well = model.health.as_ref().is_none_or(|h| h.reasons.is_empty());
+    let first = if well { "Open     " } else { "Because  " };
     let most = match rows {
         0..10 => 0,
         10..28 => 2,
         _ => 4,
     };
-    let line = |(n, why): (usize, &String)| {
-        let title = if n == 0 { "Because  " } else { "         " };
-        let why = cut(why, w.saturating_sub(wide(title)));
+    let line = |(n, why): (usize, String)| {
+        let title = if n == 0 { first } else { "         " };
+        let why = cut(&why, w.saturating_sub(wide(title)));
         pen.pieces([(title, Tone::Bold), (why.as_str(), Tone::Warn)])
     };
     all.take(most).enumerate().map(line).collect()

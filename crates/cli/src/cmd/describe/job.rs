@@ -234,7 +234,8 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
     };
     if let Some(r) = job.recovery.as_ref().filter(is_interruption) {
         let held = job.state == JobState::Queued && job.held.is_some();
-        recovery(&mut f, r, (over, held), on);
+        let waiting = job.waiting.as_deref().filter(|_| queued);
+        recovery(&mut f, r, (over, held), waiting, on);
     }
     if !beside.findings.is_empty() {
         f.section("Findings", on);
@@ -281,8 +282,15 @@ fn seconds(ms: u64) -> String {
     format!("{}.{:02} s", ms / 1000, ms % 1000 / 10)
 }
 
-/// How it came back, and where the time went.
-fn recovery(f: &mut Facts, r: &Recovery, (over, held): (bool, bool), on: bool) {
+/// How it came back, and where the time went. What a job waits for is said in the words of its first
+/// lines.
+fn recovery(
+    f: &mut Facts,
+    r: &Recovery,
+    (over, held): (bool, bool),
+    waiting: Option<&str>,
+    on: bool,
+) {
     f.section(&format!("Recovery of attempt {}", r.attempt), on);
     f.line("  Whole", seconds(r.total_ms));
     let parts: Vec<String> =
@@ -297,7 +305,7 @@ fn recovery(f: &mut Facts, r: &Recovery, (over, held): (bool, bool), on: bool) {
         (.., None) if over => "ended before it resumed",
         (None, ..) => "its ranks are leaving",
         (_, None, ..) if held => "is held",
-        (_, None, ..) => "waits for free capacity",
+        (_, None, ..) => waiting.unwrap_or("waits for its nodes"),
         (_, _, None, _) => "its ranks are starting",
         (_, _, _, None) => "has not reported a step yet",
         _ => "",
@@ -518,6 +526,13 @@ mod tests {
         job.state = JobState::Queued;
         let text = super::text(&job, &JobContext::default(), Time(30_000), false);
         assert!(text.contains("is held\n") && !text.contains("free capacity"), "{text}");
+        // What stops it is named, and nothing else.
+        job.held = None;
+        let quota = "quota research leaves 8 of the 56 GPUs it asks for";
+        job.waiting = Some(quota.into());
+        let text = super::text(&job, &JobContext::default(), Time(30_000), false);
+        assert_eq!(text.matches(quota).count(), 2, "{text}");
+        assert!(!text.contains("free capacity"), "{text}");
         let mut stopping = muster_api::samples::running(43);
         stopping.state = JobState::Stopping;
         stopping.reason = Some("node hgx-09 was lost".into());

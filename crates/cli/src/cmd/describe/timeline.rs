@@ -63,6 +63,8 @@ struct JobTimeline {
     gone: Option<Timestamp>,
     /// What ends are attributed to, in the words of the list of past attempts.
     words: BTreeMap<u32, (Verdict, String)>,
+    /// Why attempts are being stopped, as it was reported last.
+    stops: BTreeMap<u32, String>,
 }
 
 impl JobTimeline {
@@ -111,6 +113,12 @@ impl JobTimeline {
                 ("attempt", format!("attempt {} will be stopped: {reason}", key.attempt))
             }
             LogEvent::StopOrdered { key, reason, .. } => {
+                let reason = reason.to_string();
+                // Another lost node moves only the moment from which the next attempt may start.
+                if self.stops.get(&key.attempt) == Some(&reason) {
+                    return;
+                }
+                self.stops.insert(key.attempt, reason.clone());
                 ("attempt", format!("attempt {} is stopped: {reason}", key.attempt))
             }
             LogEvent::SlotEnded { key, node, ended_at, .. } => {
@@ -462,6 +470,25 @@ mod tests {
         reported.record(&event(14_100, &failed));
         let words = "failed, 5s after its last rank was gone: rank 0 exited with code 3 on n1";
         assert_eq!(reported.lines.last().map(|l| l.text.as_str()), Some(words));
+    }
+
+    #[test]
+    fn an_order_to_stop_that_only_repeats_its_reason_is_reported_once() {
+        let key = AttemptKey { job: JobId(42), attempt: 1 };
+        let order = |node: &str, until| LogEvent::StopOrdered {
+            key,
+            reason: muster_model::job::StopReason::NodeLost { node: node.parse().unwrap() },
+            grace: Span::secs(30),
+            fence_until: Some(Time(until)),
+        };
+        let mut reported = JobTimeline::default();
+        for (at, until) in [(1_000, 90_000), (1_100, 90_000), (1_400, 91_000)] {
+            reported.record(&event(at, &order("n1", until)));
+        }
+        assert_eq!(lines(&reported.lines), [(1_000, "attempt 1 is stopped: node n1 was lost")]);
+        // Another reason is something new.
+        reported.record(&event(2_000, &order("n2", 91_000)));
+        assert_eq!(reported.lines.len(), 2);
     }
 
     #[test]
