@@ -570,7 +570,7 @@ mod tests {
             owner: None,
             notes: Vec::new(),
             closed: None,
-            closed_by: None,
+            part_of: None,
         };
         let mut site = Site::default();
         let known = alert("page", "acknowledged");
