@@ -16,7 +16,7 @@ use muster_terminal::output;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
 /// What `muster up` was asked for.
@@ -364,11 +364,9 @@ async fn spawn_fleet(config: &FleetConfig) -> Result<Fleet, Fail> {
 pub(crate) async fn fleet() -> Result<u8, Fail> {
     // Asked for before the parent is looked at, so that its end in between is not missed.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
-    let mut stdin = BufReader::new(tokio::io::stdin());
     let mut line = String::new();
-    stdin
+    std::io::stdin()
         .read_line(&mut line)
-        .await
         .map_err(|e| Fail::failed(format!("cannot read the fleet's settings: {e}")))?;
     let config: FleetConfig = serde_json::from_str(&line)
         .map_err(|e| Fail::usage(format!("`__fleet` is started by `muster up` only: {e}")))?;
@@ -376,10 +374,20 @@ pub(crate) async fn fleet() -> Result<u8, Fail> {
     if parent != Some(config.parent) {
         return Ok(0);
     }
-    let mut end = String::new();
+    // A thread of its own: the runtime would wait for one of its own before this process, which has
+    // failed, can end.
+    let (parent_ended, orphaned) = tokio::sync::oneshot::channel();
+    let watch = move || {
+        let _ = std::io::stdin().read_line(&mut String::new());
+        let _ = parent_ended.send(());
+    };
+    std::thread::Builder::new()
+        .name("parent".into())
+        .spawn(watch)
+        .map_err(|e| Fail::failed(format!("cannot watch the parent process: {e}")))?;
     tokio::select! {
         ended = assemble::run_fleet(config) => ended.map(|()| 0),
-        _ = stdin.read_line(&mut end) => Ok(0),
+        _ = orphaned => Ok(0),
     }
 }
 

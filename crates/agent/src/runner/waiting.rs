@@ -273,7 +273,7 @@ mod tests {
         };
         let said = format!("{end:?}");
         assert!(said.contains("`/bin/sh -c exec sleep 100000` hangs"), "{said}");
-        assert!(said.contains("did not end within 0.001 s"), "{said}");
+        assert!(said.contains("did not end within"), "{said}");
     }
 
     #[test]

@@ -177,9 +177,12 @@ async fn ask(job: &Job) -> RunExit {
         return RunExit::Detach;
     }
     eprint!("\nCancel job {}? [y/N] (Ctrl-C again leaves it running) ", job.id);
-    let answer = tokio::task::spawn_blocking(|| {
+    // A thread of its own: who detaches need not answer first, as the runtime would want of one of its own.
+    let (said, answer) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
         let mut line = String::new();
-        std::io::stdin().read_line(&mut line).map(|_| line)
+        let read = std::io::stdin().read_line(&mut line).map(|_| line);
+        let _ = said.send(read);
     });
     tokio::select! {
         line = answer => match line {
