@@ -253,6 +253,8 @@ impl Fold {
         // With its last rank, also where that was heard or settled later.
         let ranks = job.last_attempt.filter(|(settled, _)| *settled == at).map(|(_, end)| end);
         (job.state, job.ended_at) = (state, Some(ranks.unwrap_or(at)));
+        // What has ended waits for nobody.
+        job.held = false;
         job
     }
 
