@@ -43,7 +43,7 @@ test('marks that would be one line are one, as bad as the worst of them', () => 
   ]);
   expect(groupsOf(marks, 10)).toEqual([
     { at: 5, tone: 'bad', word: 'node lost +1' },
-    { at: 100, tone: 'plain', word: 'slot started x2' },
+    { at: 100, tone: 'plain', word: 'ranks started on a node x2' },
     { at: 500, tone: 'plain', word: 'job ended' },
   ]);
   expect(groupsOf([], 10)).toEqual([]);

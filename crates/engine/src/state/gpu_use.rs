@@ -1,10 +1,10 @@
 //! What GPUs are to new work: one rule for every place that counts them.
 
 use super::State;
+use super::index::block;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole};
 use muster_model::placement::GpuSet;
-use muster_model::slo::NodeServiceFacts;
 
 /// GPUs of a node by what they are to new work. Together they are all GPUs that the node should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,7 +16,8 @@ pub struct GpuUse {
     /// Not allocated, and reserved to replace those of a node that fails.
     pub spare: GpuSet,
     /// Not allocated, and no new work is placed there now: fallen off the bus, excluded, blocked by an open
-    /// breaker, on a node that is out of service, or in a maintenance window.
+    /// breaker, on a node that is out of service or on which ranks of a lost attempt may still run, or in a
+    /// maintenance window.
     pub out: GpuSet,
 }
 
@@ -42,10 +43,10 @@ impl State {
         let missing = n.missing_set();
         let used = self.allocated_gpus(&n.name);
         let rest = n.gpu_set().or(missing).minus(used);
-        let in_service = NodeServiceFacts::from(n).is_in_service();
-        let able = match in_service && n.breaker.is_none() && !in_maintenance {
-            true => rest.minus(missing).minus(n.excluded_gpus),
-            false => GpuSet::EMPTY,
+        // What the scheduler itself is given.
+        let able = match block(n) {
+            None if !in_maintenance => rest.minus(missing).minus(n.excluded_gpus),
+            _ => GpuSet::EMPTY,
         };
         let out = rest.minus(able);
         // New work does not go to a spare.
