@@ -192,6 +192,15 @@ impl Site {
             let named = match &r.over {
                 ReservationTarget::Nodes(n) => Some(n),
                 ReservationTarget::Gpus { .. } => Some(&booked.nodes),
+                // None of its nodes takes work now: it keeps nothing from others.
+                ReservationTarget::Domain { level, path }
+                    if !self
+                        .state
+                        .in_domain(*level, path)
+                        .any(|n| fleet.by_name.contains_key(&n.name)) =>
+                {
+                    continue;
+                }
                 ReservationTarget::Domain { .. } => None,
             };
             if let Some(n) = named {

@@ -618,6 +618,33 @@ fn nodes_under_an_open_breaker_are_left_out_and_named() {
     assert!(reported.contains("n02 ("), "{reported}");
 }
 
+/// A window on a rack of which no node takes work keeps nothing from others, and no answer back.
+#[test]
+fn a_reservation_of_a_rack_without_a_node_that_takes_work_is_left_out() {
+    let mut w = TestSite::new(3);
+    let place = |i: usize| muster_model::topology::Location {
+        spine: "s".into(),
+        leaf: "l".into(),
+        rack: if i == 2 { "r2" } else { "r1" }.into(),
+        ..muster_model::topology::Location::unplaced(&node(i))
+    };
+    let topology =
+        muster_model::topology::Topology { nodes: (0..3).map(|i| (node(i), place(i))).collect() };
+    w.ok("system", Command::SetTopology { topology: Arc::new(topology) });
+    let window = serde_json::json!({"name": "fan", "over": {"domain": {"level": "rack", "path": "r2"}},
+        "start": w.now, "length": "1h"});
+    let window = serde_json::from_value(window).unwrap();
+    w.ok("system", Command::SetReservation { reservation: Arc::new(window) });
+    assert_eq!(w.site().plan(&[], None).unwrap().scenario.reservations.len(), 1);
+    w.ok("system", Command::Cordon { node: node(2), reason: "works".into() });
+    let site = w.site();
+    let plan = site.plan(&[], None).unwrap();
+    assert_eq!(plan.scenario.reservations, []);
+    let (s, options) = (&plan.scenario, crate::Options { until_done: true });
+    let done = crate::run::run_with(s, &plan.fleet, Vec::new(), options, &|| true, |_, _| ());
+    assert!(done.is_ok(), "{:?}", done.err());
+}
+
 #[test]
 fn a_stop_ends_the_making_of_the_fleet_too() {
     let site = full().site();
