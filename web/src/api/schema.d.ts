@@ -2402,9 +2402,15 @@ export interface components {
             nodes: number;
             /**
              * Format: int32
-             * @description Nodes that automation has out of service.
+             * @description Nodes that remediations have out of service, whether automation took them or operators approved it: all
+             *     of them count in the limit.
              */
             out: number;
+            /**
+             * Format: int32
+             * @description Nodes of `out` that operators approved.
+             */
+            out_approved?: number;
             /**
              * Format: int32
              * @description So many it may have out of service at a time.
@@ -2416,7 +2422,10 @@ export interface components {
             /** @description `running`, `stopped`, or `off` by the policy. */
             state: string;
             stopped_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Nodes it took out of service within the last hour, oldest first. */
+            /**
+             * @description Nodes that were taken out of service within the last hour, oldest first: by automation, or because
+             *     operators approved it.
+             */
             taken: components["schemas"]["NodeTakenOut"][];
             /**
              * Format: int32
@@ -5849,8 +5858,10 @@ export interface components {
          * @enum {string}
          */
         NodeRole: "normal" | "spare" | "lemon" | "suspect";
-        /** @description A node that automation took out of service. */
+        /** @description A node that was taken out of service for a remediation. */
         NodeTakenOut: {
+            /** @description An operator approved that; else automation took it by itself. */
+            approved?: boolean;
             /** @description When it was taken out of service. */
             at: components["schemas"]["Timestamp"];
             /** @description The node's name. */
