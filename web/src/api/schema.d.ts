@@ -4315,8 +4315,20 @@ export interface components {
              * @description Nodes that are out of service. Those that have not joined yet are not among them.
              */
             nodes_out?: number;
+            /**
+             * Format: int32
+             * @description Nodes that passed the test of their remediation and are in service on probation. They do not change
+             *     `state`; none for tokens bound to a project.
+             */
+            on_probation?: number;
             /** @description Why, one line each, worst first; empty when all is well. */
             reasons: string[];
+            /**
+             * Format: int64
+             * @description Open remediations of which something is done now: not those that are pending approval or delayed, nor
+             *     those that only watch a finding or a node on probation.
+             */
+            remediations_in_progress?: number;
             /**
              * Format: int64
              * @description Open remediations, in all.
