@@ -42,6 +42,23 @@ pub(super) fn counts(log: &Fold, said: &MomentAnswers, wrong: &mut Contradiction
     {
         wrong.same(field, (HEALTH, health[field].clone()), (LOG, json!(known)));
     }
+    let acts = |r: &&Value| {
+        let step = r["step"].as_str().unwrap_or_default();
+        r["action"] != "watch" && ["moving", "acting", "repairing", "testing"].contains(&step)
+    };
+    let listed_ones = json!(said.remediations.iter().filter(acts).count());
+    wrong.same(
+        "remediations in progress",
+        (HEALTH, health["remediations_in_progress"].clone()),
+        ("GET /v1/remediations", listed_ones),
+    );
+    let watched = said.remediations.iter().filter(|r| r["step"] == "probation");
+    let watched: BTreeSet<&str> = watched.filter_map(|r| r["node"].as_str()).collect();
+    wrong.same(
+        "nodes on probation after a remediation",
+        (HEALTH, health["on_probation"].clone()),
+        ("GET /v1/remediations", json!(watched.len())),
+    );
     let incidents = listed(&health["incidents"]);
     let known: BTreeSet<String> = log.incidents.iter().map(ToString::to_string).collect();
     wrong.same("open incidents", (HEALTH, json!(ids(&incidents))), (LOG, json!(known)));
@@ -108,6 +125,9 @@ pub(super) fn automation(log: &Fold, said: &MomentAnswers, wrong: &mut Contradic
     let out = said.automation["out"].as_u64().unwrap_or(0);
     let what = "automation holds no more nodes out than there are";
     wrong.holds(out <= nodes(&said.automation), what, who, &said.automation);
+    let what = "operators approved no more nodes than are out";
+    let approved = said.automation["out_approved"].as_u64();
+    wrong.holds(approved.is_some_and(|n| n <= out), what, who, &said.automation);
 }
 
 /// All is not well while somebody is paged, nor while a critical finding is open.
