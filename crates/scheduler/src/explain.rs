@@ -107,7 +107,7 @@ fn satisfying(n: u32) -> (String, &'static str) {
 }
 
 /// Takes new work, and could carry the share.
-fn serving(e: &Entry, a: &Ask) -> bool {
+pub(crate) fn serving(e: &Entry, a: &Ask) -> bool {
     e.open() && e.capable(a)
 }
 
@@ -401,11 +401,7 @@ impl<'a> ExplanationBuilder<'a> {
     }
 
     fn unpowered(&self) -> Option<String> {
-        // The first nodes may draw so much that nothing fits beside them: those in service are
-        // looked at alone, too.
-        let f = &self.c.fleet;
-        let most = f.unpowered(&self.q, Entry::ever_capable)?.max(f.unpowered(&self.q, serving)?);
-        let most = most as u64;
+        let most = self.c.fleet.never_powered(&self.q)? as u64;
         Some(format!(
             "asks for {}, more than the power budgets of its racks and feeds carry: at most {} of it",
             self.wanted,
