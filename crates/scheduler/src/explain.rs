@@ -101,6 +101,9 @@ pub struct Explanation {
 /// to find out.
 pub const WAITS: &str = "waits for free capacity";
 
+/// What is said of a job that nothing keeps from starting.
+pub const STARTS_NEXT: &str = "there is free capacity: it starts in the next cycle";
+
 /// So many nodes, and the verb that goes with them.
 fn satisfying(n: u32) -> (String, &'static str) {
     (plural(n.into(), "node"), if n == 1 { "satisfies" } else { "satisfy" })
@@ -504,7 +507,7 @@ impl<'a> ExplanationBuilder<'a> {
         self.push("capacity", "free now".into(), left);
         if let Ok(p) = place(&self.c.fleet, &self.q) {
             self.out.starts_now = true;
-            self.out.summary = "there is free capacity: it starts in the next cycle".into();
+            self.out.summary = STARTS_NEXT.into();
             self.out.would_go = Some(would_go(&p));
             let nodes = p.slots.iter().map(|s| &s.node);
             if let Some(ahead) = self.c.fleet.window_ahead(self.w, nodes, (now, q.end)) {
