@@ -104,7 +104,7 @@ pub struct FleetMetrics {
     pub lost_before_gpu_seconds: Option<f64>,
     /// GPUs that were allocated, or waited for by jobs that could have started.
     pub wanted_gpu_seconds: f64,
-    /// GPUs that could take work.
+    /// GPUs in service; a maintenance window or an open breaker takes none out of it.
     pub in_service_gpu_seconds: Option<f64>,
     /// GPUs that could not, by why.
     pub out_of_service_gpu_seconds: Option<BTreeMap<String, f64>>,

@@ -163,7 +163,7 @@ impl Work {
 /// GPUs of one kind: in service, or out of it and why; GPU time as in [`Work`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Supply {
-    /// They could take work.
+    /// They were in service.
     pub in_service: u128,
     /// They could not.
     pub out: BTreeMap<Cause, u128>,

@@ -3770,7 +3770,7 @@ export interface components {
             gpu_seconds: components["schemas"]["GpuParts"];
             /**
              * Format: double
-             * @description GPUs that could take work.
+             * @description GPUs in service; a maintenance window or an open breaker takes none out of it.
              */
             in_service_gpu_seconds?: number | null;
             /**
