@@ -167,9 +167,9 @@ pub struct FleetSku {
     pub sku: String,
     /// All there are.
     pub gpus: u64,
-    /// Those that can take work.
+    /// Those in service.
     pub in_service: u64,
-    /// Those that cannot, by why.
+    /// Those that are not in service, by why.
     pub out_of_service: BTreeMap<String, u64>,
 }
 

@@ -165,7 +165,7 @@ impl Work {
 pub struct Supply {
     /// They were in service.
     pub in_service: u128,
-    /// They could not.
+    /// They were not, by why.
     pub out: BTreeMap<Cause, u128>,
 }
 

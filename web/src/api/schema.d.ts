@@ -3889,10 +3889,10 @@ export interface components {
             gpus: number;
             /**
              * Format: int64
-             * @description Those that can take work.
+             * @description Those in service.
              */
             in_service: number;
-            /** @description Those that cannot, by why. */
+            /** @description Those that are not in service, by why. */
             out_of_service: {
                 [key: string]: number;
             };
