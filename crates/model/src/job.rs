@@ -729,8 +729,8 @@ impl Job {
         ended || self.ending_until().is_some()
     }
 
-    /// Why it is queued, where something else than the end of its last attempt put it there: how that
-    /// ended is said first, for whoever asks why the job waits.
+    /// Why it is queued, where something else than the end of its last attempt put it there. That end
+    /// comes first, for whoever asks why the job waits.
     #[must_use]
     pub fn after_last_end(&self, what: &str) -> String {
         match self.past.last() {

@@ -86,7 +86,7 @@ impl Reasons {
     fn next(&mut self, job: &Job) -> Option<String> {
         self.looks += 1;
         let why = follow::waiting_for(job)?;
-        let capacity = |why: &str| [WAITS, STARTS_NEXT].iter().any(|w| why.starts_with(w));
+        let capacity = |why: &str| [WAITS, STARTS_NEXT].iter().any(|w| why.starts_with(*w));
         let soon = job.held.is_none() && job.waiting.as_deref().is_none_or(capacity);
         if job.state == JobState::Queued && soon && self.looks == 1 {
             return None;

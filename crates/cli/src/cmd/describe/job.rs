@@ -58,7 +58,7 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
         Some(why) if job.attempts > 0 => {
             f.line("Last attempt", format!("ended: {}", past_reason(why)));
         }
-        // One that was cancelled or held back before it ever ran.
+        // It was cancelled before it ever ran.
         Some(why) => f.line("Queued again", why),
         None => {}
     }
