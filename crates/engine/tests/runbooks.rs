@@ -9,7 +9,7 @@ use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::job::JobState;
-use muster_model::remediation::{Action, Mode, RemediationStep, Rule};
+use muster_model::remediation::{Action, Mode, RemediationStep};
 use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepOutcome};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
@@ -84,6 +84,13 @@ fn test_site(role: Role) -> TestSite {
     let mut w = TestSite::new(8, 8);
     with_token(&mut w, role);
     w.ok(Command::SetRunbook { name: "empty-it".into(), text: Arc::from(BOOK) });
+    w
+}
+
+/// Nodes of which nothing is taken out of service, whatever is found there.
+fn watching(nodes: usize) -> TestSite {
+    let mut w = crate::health::able(nodes);
+    w.policy(|p| p.remediations.rules.push(crate::health::rule("*", &[Action::Watch])));
     w
 }
 
@@ -627,17 +634,7 @@ fn a_leaf_fails(w: &mut TestSite) -> u64 {
 
 #[test]
 fn an_incident_is_closed_with_everything_that_is_open_of_it() {
-    let mut w = crate::health::able(32);
-    w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("*".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::Watch],
-            mode: None,
-            leave: None,
-        });
-    });
+    let mut w = watching(32);
     let close = |id: u64| Command::CloseIncident { id, reason: "planned work".into() };
     assert_eq!(w.send(close(7)).unwrap_err().code, RefusalCode::NotFound);
     let id = a_leaf_fails(&mut w);
@@ -657,17 +654,7 @@ fn an_incident_is_closed_with_everything_that_is_open_of_it() {
 
 #[test]
 fn findings_of_an_incident_that_somebody_closed_are_part_of_no_other() {
-    let mut w = crate::health::able(32);
-    w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("*".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::Watch],
-            mode: None,
-            leave: None,
-        });
-    });
+    let mut w = watching(32);
     let fail = |w: &mut TestSite, nodes: usize| {
         let of = |i| {
             let gpu = Entity::Gpu(node(i), 3);

@@ -3,21 +3,14 @@
 use super::*;
 use crate::common::{checkpoints, gang, replay};
 use muster_model::placement::GpuSet;
-use muster_model::remediation::{Leave, Rule};
+use muster_model::remediation::Leave;
 use muster_model::units::Span;
 
 /// A site where a GPU with memory errors is taken out, and the others of its node work.
 fn isolating(nodes: usize) -> TestSite {
     let mut w = able(nodes);
     w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("ecc-*".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::IsolateGpu],
-            mode: None,
-            leave: None,
-        });
+        p.remediations.rules.push(rule("ecc-*", &[Action::IsolateGpu]));
     });
     w
 }
@@ -192,14 +185,8 @@ fn undoing_what_was_not_begun_gives_no_gpu_back_that_an_operator_excluded() {
 fn a_rule_that_asks_for_approval_holds_a_drain() {
     let mut w = able(8);
     w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("thermal".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::Drain],
-            mode: Some(Mode::Approve),
-            leave: None,
-        });
+        let of_kind = rule("thermal", &[Action::Drain]);
+        p.remediations.rules.push(Rule { mode: Some(Mode::Approve), ..of_kind });
     });
     let n = node(1);
     see(&mut w, "thermal", Entity::Gpu(n.clone(), 3), Severity::Degraded);
