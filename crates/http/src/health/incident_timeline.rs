@@ -379,29 +379,16 @@ impl IncidentTimeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health::fixture::record;
     use muster_model::alert::{Acknowledgement, AlertState, Topic};
     use muster_model::entity::Entity;
     use muster_model::finding::{Closed, Severity};
-    use muster_model::ids::{AttemptKey, Seq};
+    use muster_model::ids::AttemptKey;
     use muster_model::job::StopReason;
     use muster_model::node::Stage;
     use muster_model::remediation::AskedAct;
 
     const MIN: i64 = 60_000;
-
-    fn record(at: i64, project: Option<&str>, event: Event) -> Record {
-        let project = project.map(|p| p.parse().unwrap());
-        Record {
-            seq: Seq(1),
-            at: Time(at),
-            v: 1,
-            org: String::new(),
-            project,
-            actor: "system".into(),
-            key: None,
-            event,
-        }
-    }
 
     fn alert(link: &str, urgency: Urgency) -> Box<Alert> {
         Box::new(Alert {
