@@ -16,6 +16,7 @@ mod payloads;
 pub(crate) mod saves;
 mod site_runbooks;
 mod slo_state;
+mod treatment;
 
 pub use error::ApplyError;
 pub use gpu_use::GpuUse;

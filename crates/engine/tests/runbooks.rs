@@ -407,6 +407,26 @@ fn approvals_are_not_over_because_automation_runs() {
     assert_eq!(plan.outcome, RunOutcome::Resolved, "nothing is pending approval");
 }
 
+/// What a run of a runbook that began now would see of this.
+fn saw(w: &TestSite, book: &str, vars: BTreeMap<String, String>, what: &str) -> String {
+    let (state, who) = (w.engine.state().clone(), ann(Role::Operator));
+    let none = |_: &muster_runbook::Observable| None;
+    let plan = rehearse(state, book, &vars, &who, w.now, &none).unwrap();
+    let step = plan.steps.iter().find(|s| s.saw.starts_with(what));
+    step.map(|s| s.saw.clone()).unwrap_or_else(|| panic!("{plan:?}"))
+}
+
+#[test]
+fn a_run_does_not_wait_for_a_remediation_that_only_watches() {
+    let mut w = watching(8);
+    crate::health::xid79(&mut w, &node(1));
+    let r = crate::health::remediation(&w, &node(1)).unwrap();
+    assert_eq!((r.action, r.step), (Action::Watch, RemediationStep::Proposed));
+    let step = saw(&w, "gpu-reset", vars(1), "node.remediation_step");
+    assert!(step.starts_with("node.remediation_step is watched; "), "{step}");
+    assert!(saw(&w, "gpu-reset", vars(1), "node.approval").starts_with("node.approval is no; "));
+}
+
 #[test]
 fn a_check_for_an_approval_passes_where_somebody_has_to_decide_and_not_for_what_a_limit_delays() {
     let mut w = crate::health::able(32);
@@ -417,13 +437,6 @@ fn a_check_for_an_approval_passes_where_somebody_has_to_decide_and_not_for_what_
     }
     let delayed = crate::health::remediation(&w, &node(24)).unwrap();
     assert!(delayed.why.contains("limit of fleet"), "{}", delayed.why);
-    let saw = |w: &TestSite, book: &str, vars: BTreeMap<String, String>, what: &str| {
-        let (state, who) = (w.engine.state().clone(), ann(Role::Operator));
-        let none = |_: &muster_runbook::Observable| None;
-        let plan = rehearse(state, book, &vars, &who, w.now, &none).unwrap();
-        let step = plan.steps.iter().find(|s| s.saw.starts_with(what));
-        step.map(|s| s.saw.clone()).unwrap_or_else(|| panic!("{plan:?}"))
-    };
     let of_node = |w: &TestSite, i: usize| saw(w, "driver-hang", vars(i), "node.approval");
     let of_all = |w: &TestSite| saw(w, "approvals-wait", BTreeMap::new(), "automation.approvals");
     assert_eq!(of_node(&w, 0), "node.approval is yes; expected: is yes");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::common::{checkpoints, gang, replay};
+use muster_engine::{Engine, Policy};
 use muster_model::placement::GpuSet;
 use muster_model::remediation::Leave;
 use muster_model::units::Span;
@@ -287,5 +288,36 @@ fn isolated_gpus_count_in_the_limits_as_their_part_of_a_node() {
     assert_eq!(of(&w, &node(4)).excluded_gpus, GpuSet(1 << 3));
     assert_eq!((of(&w, &node(4)).stage, remediation(&w, &node(4))), (Stage::Ready, None));
     assert_eq!(stands(&w, &node(12)), (Stage::Quarantined, RemediationStep::Approval));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+/// People are sent to the runbook about approvals: that one counts the same remediations.
+#[test]
+fn an_alert_is_open_while_an_operator_has_to_decide_that_something_begins() {
+    let mut w = able(16);
+    let policy = Policy { objectives: true, ..Policy::default() };
+    w.engine = Engine::new(w.engine.state().clone(), policy);
+    w.policy(|p| p.remediations.rules.push(rule("thermal", &[Action::Drain])));
+    let alerted = |w: &mut TestSite| {
+        w.sleep(Span::secs(10));
+        let open = |a: &muster_model::alert::Alert| a.kind == "approvals-wait";
+        w.engine.state().slo.open().any(|a| open(a) && a.gone_since.is_none())
+    };
+    let n = node(1);
+    stop(&mut w);
+    see(&mut w, "thermal", Entity::Gpu(n.clone(), 3), Severity::Degraded);
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Proposed));
+    assert!(!alerted(&mut w), "it is delayed");
+    w.ok(Command::ResumeAutomation);
+    assert_eq!(stands(&w, &n).1, RemediationStep::Testing);
+    // Of another node the policy has an operator decide.
+    approves(&mut w, Action::Drain);
+    let n = node(9);
+    see(&mut w, "thermal", Entity::Gpu(n.clone(), 3), Severity::Degraded);
+    let r = remediation(&w, &n).unwrap();
+    assert_eq!((r.step, &r.why[..]), (RemediationStep::Proposed, "pending approval by the policy"));
+    assert!(alerted(&mut w));
+    w.ok(Command::ApproveRemediation { id: r.id });
+    assert!(!alerted(&mut w), "somebody decided");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
