@@ -32,6 +32,14 @@ pub struct HealthSummary {
     pub waiting: Vec<Remediation>,
     /// Open remediations, in all.
     pub remediations_open: u64,
+    /// Open remediations of which something is done now: not those that are pending approval or delayed, nor
+    /// those that only watch a finding or a node on probation.
+    #[serde(default)]
+    pub remediations_in_progress: u64,
+    /// Nodes that passed the test of their remediation and are in service on probation. They do not change
+    /// `state`; none for tokens bound to a project.
+    #[serde(default)]
+    pub on_probation: u32,
     /// Breakers that are not closed.
     pub breakers: Vec<Breaker>,
     /// The status of automation; null for tokens bound to a project.
@@ -63,7 +71,7 @@ impl HealthSummary {
         match (self.state.as_str(), self.automation.is_some()) {
             ("well", true) => "healthy",
             ("well", false) => "nothing is known to be wrong with your jobs, and no page is open",
-            ("attention", true) if self.remediations_open > 0 => {
+            ("attention", true) if self.remediations_in_progress > 0 => {
                 "something is wrong; remediation in progress"
             }
             ("attention", true) => "something is wrong",
@@ -72,7 +80,8 @@ impl HealthSummary {
         }
     }
 
-    /// What is open and changes nothing of its state, one line each: tickets, and objectives that burn.
+    /// What is open and changes nothing of its state, one line each: tickets, objectives that burn, and nodes
+    /// on probation.
     #[must_use]
     pub fn beside(&self) -> Vec<String> {
         let tickets = match self.tickets_open {
@@ -86,7 +95,12 @@ impl HealthSummary {
             1 => Some(format!("1 SLO burns: {names}")),
             n => Some(format!("{n} SLOs burn: {names}")),
         };
-        tickets.into_iter().chain(burning).collect()
+        let probation = match self.on_probation {
+            0 => None,
+            1 => Some("1 node is in service on probation".to_owned()),
+            n => Some(format!("{n} nodes are in service on probation")),
+        };
+        tickets.into_iter().chain(burning).chain(probation).collect()
     }
 
     /// How many remediations of `waiting` somebody has to approve, and how many are delayed.

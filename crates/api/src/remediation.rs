@@ -152,6 +152,7 @@ impl Remediation {
             since,
             until,
             approved,
+            begun_by_operator: _,
             act: _,
             taken,
             outcome,
@@ -220,14 +221,19 @@ pub struct Automation {
     pub modes: BTreeMap<String, Mode>,
     /// Nodes of the fleet.
     pub nodes: u32,
-    /// Nodes that automation has out of service.
+    /// Nodes that remediations have out of service, whether automation took them or operators approved it: all
+    /// of them count in the limit.
     pub out: u32,
+    /// Nodes of `out` that operators approved.
+    #[serde(default)]
+    pub out_approved: u32,
     /// What it took of other nodes by isolating GPUs, in thousandths of a node. Counts as `out` does.
     #[serde(default)]
     pub isolated_milli: u32,
     /// So many it may have out of service at a time.
     pub out_at_most: u32,
-    /// Nodes it took out of service within the last hour, oldest first.
+    /// Nodes that were taken out of service within the last hour, oldest first: by automation, or because
+    /// operators approved it.
     pub taken: Vec<NodeTakenOut>,
     /// What it isolated within the last hour, in thousandths of a node. Counts as `taken` does.
     #[serde(default)]
@@ -236,7 +242,7 @@ pub struct Automation {
     pub taken_at_most: u32,
 }
 
-/// A node that automation took out of service.
+/// A node that was taken out of service for a remediation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NodeTakenOut {
@@ -244,6 +250,9 @@ pub struct NodeTakenOut {
     pub at: Timestamp,
     /// The node's name.
     pub node: String,
+    /// An operator approved that; else automation took it by itself.
+    #[serde(default)]
+    pub approved: bool,
 }
 
 /// `POST /v1/nodes/{name}/repaired`.

@@ -1,9 +1,10 @@
 //! How much automation may take out of service. What would pass a limit waits, and people are
 //! notified.
 
-use muster_model::remediation::{Limits, Share, in_nodes};
+use muster_model::remediation::{Limits, Share, in_nodes, taken_by};
 
-/// A group of nodes and how much of it automation holds.
+/// A group of nodes and how much of it automation holds. What an operator approved passes the limits and
+/// counts in them: automation adds nothing to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupUse {
     /// What it is called, like `fleet` or `leaf:eu/c1/s1/l2`.
@@ -12,10 +13,14 @@ pub struct GroupUse {
     pub share: Share,
     /// Nodes in it.
     pub nodes: u32,
-    /// Of them, out of service by automation now.
+    /// Of them, out of service now, by automation or because an operator approved it.
     pub out: u32,
     /// Of them, taken within the last hour.
     pub hour: u32,
+    /// Of those that are out, the ones that operators approved.
+    pub out_approved: u32,
+    /// Of those that were taken within the last hour, the ones that operators approved.
+    pub hour_approved: u32,
     /// What automation took of the other nodes by isolating GPUs, in thousandths of a node.
     pub parts: u32,
     /// The same, within the last hour.
@@ -43,18 +48,21 @@ pub fn holds_part(groups: &[GroupUse], part: u32) -> Option<String> {
         let (total, hour) = g.share.of(g.nodes);
         let (most, most_hour) = g.share.milli_of(g.nodes);
         if milli(g.out, g.parts) + u64::from(part) > most {
-            Some(format!(
-                "limit of {}: {} of {} nodes are out by automation, {total} may be",
-                g.name,
-                in_nodes(g.out, g.parts),
-                g.nodes
-            ))
+            let out = format!("{} of {} nodes", in_nodes(g.out, g.parts), g.nodes);
+            let rest = match taken_by(g.out, g.parts, g.out_approved) {
+                None => format!("are out by automation, {total} may be"),
+                Some(who) => format!("are out ({who}), automation takes at most {total}"),
+            };
+            Some(format!("limit of {}: {out} {rest}", g.name))
         } else if milli(g.hour, g.parts_hour) + u64::from(part) > most_hour {
+            let taken = format!("{} of {} nodes", in_nodes(g.hour, g.parts_hour), g.nodes);
+            let rest = match taken_by(g.hour, g.parts_hour, g.hour_approved) {
+                None => format!("{hour} may be"),
+                Some(who) => format!("{who}; automation takes at most {hour}"),
+            };
             Some(format!(
-                "limit of {}: {} of {} nodes were taken out of service within an hour, {hour} may be",
-                g.name,
-                in_nodes(g.hour, g.parts_hour),
-                g.nodes
+                "limit of {}: {taken} were taken out of service within an hour, {rest}",
+                g.name
             ))
         } else {
             None
@@ -78,10 +86,15 @@ pub fn stop_holds(groups: &[GroupUse]) -> Option<String> {
     groups.iter().find_map(|g| {
         let without = g.out.saturating_add(g.stopped);
         (without >= g.stoppable).then(|| {
-            format!(
-                "limit of {}: {without} of {} nodes cordoned by automation, {} may be",
-                g.name, g.nodes, g.stoppable
-            )
+            let (name, nodes, most) = (&g.name, g.nodes, g.stoppable);
+            match taken_by(without, 0, g.out_approved) {
+                None => format!(
+                    "limit of {name}: {without} of {nodes} nodes cordoned by automation, {most} may be"
+                ),
+                Some(who) => format!(
+                    "limit of {name}: {without} of {nodes} nodes take no new work ({who}), {most} may be"
+                ),
+            }
         })
     })
 }
@@ -103,9 +116,42 @@ mod tests {
         let limits = Limits::default();
         let (share, stopped) = (limits.fleet, 0);
         let stoppable = stoppable(&limits, share, nodes);
-        let (parts, parts_hour) = (0, 0);
         let name = "fleet".into();
-        GroupUse { name, share, nodes, out, hour, parts, parts_hour, stopped, stoppable }
+        GroupUse {
+            name,
+            share,
+            nodes,
+            out,
+            hour,
+            out_approved: 0,
+            hour_approved: 0,
+            parts: 0,
+            parts_hour: 0,
+            stopped,
+            stoppable,
+        }
+    }
+
+    #[test]
+    fn what_operators_approved_counts_and_is_not_called_automations() {
+        let why = holds(&[GroupUse { out_approved: 3, ..group(17, 5, 0) }]).unwrap();
+        assert_eq!(
+            why,
+            "limit of fleet: 5 of 17 nodes are out (3 approved by operators, 2 by automation), \
+             automation takes at most 3"
+        );
+        let why = holds(&[GroupUse { hour_approved: 3, ..group(17, 0, 5) }]).unwrap();
+        assert_eq!(
+            why,
+            "limit of fleet: 5 of 17 nodes were taken out of service within an hour, \
+             3 approved by operators, 2 by automation; automation takes at most 2"
+        );
+        let why = stop_holds(&[GroupUse { out_approved: 3, ..group(17, 5, 0) }]).unwrap();
+        assert_eq!(
+            why,
+            "limit of fleet: 5 of 17 nodes take no new work (3 approved by operators, \
+             2 by automation), 5 may be"
+        );
     }
 
     #[test]
@@ -165,10 +211,19 @@ mod tests {
         ) {
             let share = Share { total, per_hour, at_least };
             let (stopped, stoppable) = (0, u32::MAX);
-            let name = "g".into();
-            let (out, hour, parts, parts_hour) = (0, 0, 0, 0);
-            let mut g =
-                GroupUse { name, share, nodes, out, hour, parts, parts_hour, stopped, stoppable };
+            let mut g = GroupUse {
+                name: "g".into(),
+                share,
+                nodes,
+                out: 0,
+                hour: 0,
+                out_approved: 0,
+                hour_approved: 0,
+                parts: 0,
+                parts_hour: 0,
+                stopped,
+                stoppable,
+            };
             for n in 0..nodes {
                 if holds(std::slice::from_ref(&g)).is_none() {
                     g.out += 1;

@@ -248,6 +248,9 @@ pub struct Remediation {
     /// Who approved it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<String>,
+    /// It was approved before it began: an operator decided that it takes its node or GPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begun_by_operator: bool,
     /// The act that is under way, or was the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<u64>,
@@ -275,6 +278,27 @@ impl Remediation {
     pub fn is_pending(&self) -> bool {
         let open = self.outcome.is_none() && self.approved.is_none();
         open && self.action.awaits_approval(self.step)
+    }
+
+    /// Is something being done now? What waits to be begun, or to be approved, is not; nor is what is only
+    /// watched: a finding, or a node on probation, which passed its test and is in service.
+    #[must_use]
+    pub fn is_in_progress(&self) -> bool {
+        let open = self.outcome.is_none() && self.action > Action::Watch;
+        let watched = matches!(self.step, RemediationStep::Probation | RemediationStep::Ended);
+        open && !watched && !self.action.awaits_approval(self.step)
+    }
+
+    /// Did it take its node, or its GPU?
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.taken.iter().any(|(_, step)| *step > RemediationStep::Proposed)
+    }
+
+    /// Is its node back in service and only watched?
+    #[must_use]
+    pub fn is_probation(&self) -> bool {
+        self.outcome.is_none() && self.step == RemediationStep::Probation
     }
 
     /// Who decides that it begins, where `taking` is who decides that a node is taken. What is done to
@@ -700,9 +724,25 @@ pub fn in_nodes(nodes: u32, milli: u32) -> String {
     }
 }
 
+/// Who took so many nodes and thousandths of a node out of service, where operators approved some of it:
+/// `3 approved by operators, 2 by automation`. None where automation took all.
+#[must_use]
+pub fn taken_by(nodes: u32, milli: u32, approved: u32) -> Option<String> {
+    let own = in_nodes(nodes.saturating_sub(approved), milli);
+    (approved > 0).then(|| format!("{approved} approved by operators, {own} by automation"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_operators_approved_is_reported_apart() {
+        assert_eq!(taken_by(5, 0, 0), None);
+        let words = |nodes, milli, approved| taken_by(nodes, milli, approved).unwrap();
+        assert_eq!(words(5, 0, 3), "3 approved by operators, 2 by automation");
+        assert_eq!(words(3, 125, 3), "3 approved by operators, 0.125 by automation");
+    }
 
     #[test]
     fn the_state_of_a_remediation_has_one_word() {
@@ -723,6 +763,7 @@ mod tests {
             since: Time(0),
             until: None,
             approved: None,
+            begun_by_operator: false,
             act: None,
             taken: Vec::new(),
             outcome,
@@ -737,5 +778,17 @@ mod tests {
         assert_eq!(with(Action::Reboot, acting, None).state_words(false), "under way");
         let over = with(Action::Reboot, RemediationStep::Ended, Some(RemediationOutcome::Denied));
         assert_eq!(over.state_words(false), "denied");
+        // What is only watched is nothing in progress.
+        let acts = |action, step| with(action, step, None).is_in_progress();
+        for step in
+            [RemediationStep::Moving, acting, RemediationStep::Repairing, RemediationStep::Testing]
+        {
+            assert!(acts(Action::Reboot, step), "{step:?}");
+        }
+        for step in [proposed, RemediationStep::Approval, RemediationStep::Probation] {
+            assert!(!acts(Action::Reboot, step), "{step:?}");
+        }
+        assert!(!acts(Action::Watch, proposed) && !over.is_in_progress());
+        assert!(with(Action::Reboot, RemediationStep::Probation, None).is_probation());
     }
 }

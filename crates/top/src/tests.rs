@@ -192,6 +192,8 @@ fn health() -> HealthSummary {
         findings_open: 7,
         waiting: vec![remediation],
         remediations_open: 2,
+        remediations_in_progress: 1,
+        on_probation: 0,
         breakers: vec![breaker],
         automation: None,
         nodes: [("ready".to_string(), 42)].into(),

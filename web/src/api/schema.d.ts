@@ -2402,9 +2402,15 @@ export interface components {
             nodes: number;
             /**
              * Format: int32
-             * @description Nodes that automation has out of service.
+             * @description Nodes that remediations have out of service, whether automation took them or operators approved it: all
+             *     of them count in the limit.
              */
             out: number;
+            /**
+             * Format: int32
+             * @description Nodes of `out` that operators approved.
+             */
+            out_approved?: number;
             /**
              * Format: int32
              * @description So many it may have out of service at a time.
@@ -2416,7 +2422,10 @@ export interface components {
             /** @description `running`, `stopped`, or `off` by the policy. */
             state: string;
             stopped_at?: components["schemas"]["Timestamp"] | null;
-            /** @description Nodes it took out of service within the last hour, oldest first. */
+            /**
+             * @description Nodes that were taken out of service within the last hour, oldest first: by automation, or because
+             *     operators approved it.
+             */
             taken: components["schemas"]["NodeTakenOut"][];
             /**
              * Format: int32
@@ -4306,8 +4315,20 @@ export interface components {
              * @description Nodes that are out of service. Those that have not joined yet are not among them.
              */
             nodes_out?: number;
+            /**
+             * Format: int32
+             * @description Nodes that passed the test of their remediation and are in service on probation. They do not change
+             *     `state`; none for tokens bound to a project.
+             */
+            on_probation?: number;
             /** @description Why, one line each, worst first; empty when all is well. */
             reasons: string[];
+            /**
+             * Format: int64
+             * @description Open remediations of which something is done now: not those that are pending approval or delayed, nor
+             *     those that only watch a finding or a node on probation.
+             */
+            remediations_in_progress?: number;
             /**
              * Format: int64
              * @description Open remediations, in all.
@@ -5849,8 +5870,10 @@ export interface components {
          * @enum {string}
          */
         NodeRole: "normal" | "spare" | "lemon" | "suspect";
-        /** @description A node that automation took out of service. */
+        /** @description A node that was taken out of service for a remediation. */
         NodeTakenOut: {
+            /** @description An operator approved that; else automation took it by itself. */
+            approved?: boolean;
             /** @description When it was taken out of service. */
             at: components["schemas"]["Timestamp"];
             /** @description The node's name. */

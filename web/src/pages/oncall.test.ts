@@ -380,6 +380,17 @@ test('isolated GPUs are shown as parts of nodes, as the limits of automation cou
   expect(text).toContain('0.125 nodes, 1 at most');
 });
 
+test('nodes that operators approved are not called taken by automation', () => {
+  const names = ['n1', 'n2', 'n3', 'n4', 'n5'];
+  const at = '2030-01-01T00:00:00Z';
+  const taken = names.map((node, i) => ({ at, node, approved: i < 3 }));
+  const text = show(operator, [], { ...health, automation: { ...running, out: 5, out_approved: 3, taken } });
+  const who = '(3 approved by operators, 2 by automation)';
+  expect(text).toContain(`5 of 9 nodes ${who}, automation: 2 at most`);
+  expect(text).toContain(`5 nodes ${who}, automation: 1 at most`);
+  expect(text).not.toContain('taken out by automation');
+});
+
 test('a step of a runbook names the node that it is opened for', () => {
   const words = { title: '$node is there', text: 'Look at $node.', says: 'node.reachable' };
   const step = { no: 1, kind: 'check', ...words };

@@ -98,6 +98,7 @@ function Automation() {
         const running = a.state === 'running';
         const out = inNodes(a.out, a.isolated_milli);
         const taken = inNodes(a.taken.length, a.isolated_hour_milli);
+        const approved = a.taken.filter((n) => n.approved).length;
         return (
           <Panel
             title="Automation"
@@ -140,12 +141,13 @@ function Automation() {
                 </p>
               )}
               <dl className="facts">
-                <Fact word="taken out by automation">
-                  <Limit value={out} most={a.out_at_most} /> {out} of {a.nodes} nodes, {a.out_at_most} at most
+                <Fact word={a.out_approved ? 'taken out' : 'taken out by automation'}>
+                  <Limit value={out} most={a.out_at_most} /> {out} of {a.nodes} nodes
+                  {takenBy(out, a.out_approved)} {a.out_at_most} at most
                 </Fact>
                 <Fact word="taken out this hour">
-                  <Limit value={taken} most={a.taken_at_most} /> {count(taken, 'node')}, {a.taken_at_most} at
-                  most
+                  <Limit value={taken} most={a.taken_at_most} /> {count(taken, 'node')}
+                  {takenBy(taken, approved)} {a.taken_at_most} at most
                 </Fact>
                 <Fact word="spares">
                   {s.spares_left} of {s.spares} left
@@ -166,6 +168,12 @@ function Automation() {
 
 /** Nodes, with the GPUs that automation isolated on others as parts of a node: as the limits count them. */
 const inNodes = (nodes: number, milli = 0) => (nodes * 1000 + milli) / 1000;
+
+/** Who took them, where operators approved some: these count in the limit, which is about automation. */
+const takenBy = (nodes: number, approved = 0) =>
+  approved > 0
+    ? ` (${approved} approved by operators, ${(nodes * 1000 - approved * 1000) / 1000} by automation), automation:`
+    : ',';
 
 function Limit({ value, most }: { value: number; most: number }) {
   const share = most > 0 ? Math.min(1, value / most) : value > 0 ? 1 : 0;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use muster_api::Automation;
-use muster_model::remediation::{Action, Mode, in_nodes};
+use muster_model::remediation::{Action, Mode, in_nodes, taken_by};
 use muster_model::units::Time;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
@@ -53,7 +53,12 @@ impl AutomationCmd {
 /// In a line.
 pub(crate) fn brief(a: &Automation) -> String {
     let (out, nodes, most) = (in_nodes(a.out, a.isolated_milli), a.nodes, a.out_at_most);
-    let held = format!("{out} of {nodes} nodes out by automation, at most {most}");
+    let held = match taken_by(a.out, a.isolated_milli, a.out_approved) {
+        None => format!("{out} of {nodes} nodes out by automation, at most {most}"),
+        Some(who) => {
+            format!("{out} of {nodes} nodes out ({who}), automation takes at most {most}")
+        }
+    };
     match (a.state.as_str(), &a.reason) {
         ("stopped", Some(why)) => {
             let who = if a.by_operator { "stopped" } else { "stopped itself" };
@@ -88,10 +93,22 @@ fn text(a: &Automation, now: Time, on: bool) -> String {
     f.line("Resumed", a.resumed_at.map(|t| full(now, t)).unwrap_or_default());
     let gpus = |milli: u32| if milli > 0 { ", with isolated GPUs" } else { "" };
     let (out, with) = (in_nodes(a.out, a.isolated_milli), gpus(a.isolated_milli));
-    f.line("Out now", format!("{out} of {} nodes, at most {}{with}", a.nodes, a.out_at_most));
+    // What operators approved counts in the limits, and is none of what automation takes.
+    let most = |who: &Option<String>, n: u32| match who {
+        None => format!("at most {n}"),
+        Some(_) => format!("automation takes at most {n}"),
+    };
+    let who = taken_by(a.out, a.isolated_milli, a.out_approved);
+    f.line("Out now", format!("{out} of {} nodes, {}{with}", a.nodes, most(&who, a.out_at_most)));
+    f.line("Taken by", who.unwrap_or_default());
     let taken = u32::try_from(a.taken.len()).unwrap_or(u32::MAX);
     let (hour, with) = (in_nodes(taken, a.isolated_hour_milli), gpus(a.isolated_hour_milli));
-    f.line("This hour", format!("{hour} taken out of service, at most {}{with}", a.taken_at_most));
+    let approved = a.taken.iter().filter(|n| n.approved).count();
+    let approved = u32::try_from(approved).unwrap_or(u32::MAX);
+    let who = taken_by(taken, a.isolated_hour_milli, approved);
+    let limit = most(&who, a.taken_at_most);
+    f.line("This hour", format!("{hour} taken out of service, {limit}{with}"));
+    f.line("Taken by", who.unwrap_or_default());
     f.section("Modes", on);
     let mut t = Table::new(&["ACTION", "MEANS", "MODE"]);
     for action in Action::ALL {
@@ -102,7 +119,8 @@ fn text(a: &Automation, now: Time, on: bool) -> String {
     if !a.taken.is_empty() {
         f.section("Taken out of service within the hour", on);
         for n in &a.taken {
-            f.text(&format!("{} {}", n.node, relative(now, n.at)));
+            let by = if n.approved { ", approved by an operator" } else { "" };
+            f.text(&format!("{} {}{by}", n.node, relative(now, n.at)));
         }
     }
     f.0
@@ -113,6 +131,33 @@ pub(crate) mod tests {
     use super::*;
     use muster_api::NodeTakenOut;
     use muster_model::remediation::Remediations;
+
+    fn taken(node: &str, approved: bool) -> NodeTakenOut {
+        NodeTakenOut { at: Time(60_000).into(), node: node.into(), approved }
+    }
+
+    #[test]
+    fn what_operators_approved_is_not_called_automations() {
+        let names = [("n1", true), ("n2", true), ("n3", true), ("n4", false), ("n5", false)];
+        let taken = names.map(|(node, approved)| taken(node, approved)).into();
+        let a = Automation { nodes: 17, out: 5, out_approved: 3, taken, ..automation() };
+        let who = "3 approved by operators, 2 by automation";
+        assert_eq!(
+            brief(&a),
+            format!("running; 5 of 17 nodes out ({who}), automation takes at most 3")
+        );
+        let text = super::text(&a, Time(120_000), false);
+        for part in [
+            "Out now:      5 of 17 nodes, automation takes at most 3\n",
+            "This hour:    5 taken out of service, automation takes at most 2\n",
+            "n1 1m ago, approved by an operator\n",
+            "n4 1m ago\n",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        assert_eq!(text.matches(&format!("Taken by:     {who}\n")).count(), 2, "{text}");
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    }
 
     pub(crate) fn automation() -> Automation {
         let policy = Remediations::default();
@@ -125,9 +170,10 @@ pub(crate) mod tests {
             modes: Action::ALL.iter().map(|x| (x.word().to_owned(), policy.mode(*x))).collect(),
             nodes: 16,
             out: 1,
+            out_approved: 0,
             isolated_milli: 0,
             out_at_most: 3,
-            taken: vec![NodeTakenOut { at: Time(60_000).into(), node: "hgx-03".into() }],
+            taken: vec![taken("hgx-03", false)],
             isolated_hour_milli: 0,
             taken_at_most: 2,
         }

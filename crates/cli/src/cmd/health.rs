@@ -104,6 +104,8 @@ mod tests {
             findings_open: 0,
             waiting: Vec::new(),
             remediations_open: 0,
+            remediations_in_progress: 0,
+            on_probation: 0,
             breakers: Vec::new(),
             automation: Some(super::super::automation::tests::automation()),
             nodes: [("ready".to_owned(), 15), ("quarantined".to_owned(), 1)].into(),
@@ -148,7 +150,13 @@ mod tests {
         s.reasons = vec!["1 breaker is not closed".into()];
         let shown = text(&s, Time(0), false);
         assert!(shown.starts_with("Site:         something is wrong\n  1 breaker"), "{shown}");
+        // One that is open because its node is on probation: that is in service.
         s.remediations_open = 1;
+        s.on_probation = 1;
+        let shown = text(&s, Time(0), false);
+        assert!(shown.starts_with("Site:         something is wrong\n  1 breaker"), "{shown}");
+        assert!(shown.contains("  1 node is in service on probation\n"), "{shown}");
+        s.remediations_in_progress = 1;
         let shown = text(&s, Time(0), false);
         assert!(shown.contains("something is wrong; remediation in progress\n"), "{shown}");
     }

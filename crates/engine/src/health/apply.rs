@@ -235,7 +235,9 @@ impl State {
             }
             Event::RemediationApproved { id, by } => {
                 let Some(m) = book.remediations.get_mut(id) else { return Ok(()) };
-                Arc::make_mut(m).approved = Some(by.clone());
+                let m = Arc::make_mut(m);
+                m.approved = Some(by.clone());
+                m.begun_by_operator |= m.step == RemediationStep::Proposed;
                 *id
             }
             Event::RemediationEnded { id, outcome, why, .. } => {

@@ -10,7 +10,9 @@ use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
-use muster_model::remediation::{Act, Action, Mode, Remediation, RemediationStep};
+use muster_model::remediation::{
+    Act, Action, Mode, Remediation, RemediationOutcome, RemediationStep,
+};
 use muster_model::units::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,9 +132,11 @@ impl Engine {
             let shut = g.out.saturating_add(g.behind_breaker);
             // It is kept and read later, when other nodes may be out.
             let (count, what, most) = if shut.saturating_add(new) > most {
-                let what = match g.behind_breaker {
-                    0 => "were out by automation",
-                    _ => "were out by automation or blocked by another breaker",
+                let what = match (g.behind_breaker, g.out_approved) {
+                    (0, 0) => "were out by automation",
+                    (0, _) => "were out",
+                    (_, 0) => "were out by automation or blocked by another breaker",
+                    _ => "were out or blocked by another breaker",
                 };
                 (shut, what, most)
             } else if stopped.saturating_add(new) > rest {
@@ -232,14 +236,28 @@ impl Engine {
         let own = self.state.health.automation.taken.iter();
         // One that was taken within the hour already does not count twice.
         let own = own.filter(|(t, m)| *m == n.name && now.since(*t) < Span::hours(1)).count() > 0;
+        let own_approved = own && taken_by_operator(&self.state.health, &n.name, true);
         let groups = self.groups();
         let used = |(name, kind): (String, GroupKind)| {
             let g = groups.get(&name).copied().unwrap_or_default();
             let hour = g.hour.saturating_sub(u32::from(own));
+            let hour_approved = g.hour_approved.saturating_sub(u32::from(own_approved));
             let share = kind.share(&limits);
             let stoppable = kind.at_rest(&limits, g.nodes);
-            let Group { nodes, out, parts, parts_hour, stopped, .. } = g;
-            GroupUse { name, share, nodes, out, hour, parts, parts_hour, stopped, stoppable }
+            let Group { nodes, out, out_approved, parts, parts_hour, stopped, .. } = g;
+            GroupUse {
+                name,
+                share,
+                nodes,
+                out,
+                hour,
+                out_approved,
+                hour_approved,
+                parts,
+                parts_hour,
+                stopped,
+                stoppable,
+            }
         };
         memberships(n).into_iter().map(used).collect()
     }
@@ -273,6 +291,8 @@ impl State {
             nodes: g.nodes,
             out: g.out,
             hour: g.hour,
+            out_approved: g.out_approved,
+            hour_approved: g.hour_approved,
             parts: g.parts,
             parts_hour: g.parts_hour,
             stopped: g.stopped,
@@ -293,7 +313,13 @@ impl State {
         out
     }
 
-    /// Nodes that automation took within the last hour.
+    /// Was a node that was taken within the last hour taken because an operator approved it?
+    #[must_use]
+    pub fn taken_by_operator(&self, node: &NodeName) -> bool {
+        taken_by_operator(&self.health, node, true)
+    }
+
+    /// Nodes that were taken within the last hour.
     fn taken_lately(&self, now: Time) -> impl Iterator<Item = &NodeName> {
         let taken = self.health.automation.taken.iter();
         taken.filter(move |(t, _)| now.since(*t) < Span::hours(1)).map(|(_, n)| n)
@@ -303,6 +329,7 @@ impl State {
     fn count_node(&self, n: &Node, taken: bool, now: Time) -> Group {
         let gone = is_out(&self.health, n);
         let shut = behind_breaker(&self.health, n);
+        let approved = |ended| taken_by_operator(&self.health, &n.name, ended);
         let begun = |(t, s): &(Time, RemediationStep)| {
             *s == RemediationStep::Moving && now.since(*t) < Span::hours(1)
         };
@@ -316,6 +343,8 @@ impl State {
             nodes: 1,
             out: u32::from(gone),
             hour: u32::from(taken),
+            out_approved: u32::from(gone && approved(false)),
+            hour_approved: u32::from(taken && approved(true)),
             parts: if gone { 0 } else { isolated(n) },
             // The whole node counts already.
             parts_hour: if taken { 0 } else { gpus },
@@ -350,6 +379,35 @@ pub(crate) fn is_out(book: &HealthState, n: &Node) -> bool {
                 RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended
             )
     })
+}
+
+/// Did an operator decide that a node is taken out of service, and not automation by itself? Asked of its
+/// last remediation that took it, which may have ended where `ended` is set. What follows one that did not
+/// help keeps the node out: who began decides.
+fn taken_by_operator(book: &HealthState, node: &NodeName, ended: bool) -> bool {
+    if book.automation.runs.contains(node) {
+        return false;
+    }
+    let took = |r: &&std::sync::Arc<Remediation>| r.action.takes_node() && r.has_begun();
+    let all: Vec<_> = book.remediations_ever(node).filter(took).collect();
+    let Some((last, before)) = all.split_last() else { return false };
+    if !(ended || matches!(last.outcome, None | Some(RemediationOutcome::Escalated))) {
+        return false;
+    }
+    let mut first = last;
+    for r in before.iter().rev() {
+        let goes_on = matches!(
+            r.outcome,
+            Some(RemediationOutcome::Escalated | RemediationOutcome::Superseded)
+        );
+        // On probation it was in service.
+        let served = r.taken.last().is_some_and(|(_, step)| *step == RemediationStep::Probation);
+        if !goes_on || served || first.at > r.since {
+            break;
+        }
+        first = r;
+    }
+    first.begun_by_operator
 }
 
 /// So many GPUs of a node, in thousandths of the node.

@@ -92,6 +92,7 @@ impl Engine {
             since: now,
             until: (choice.action == Action::Watch).then_some(now + WATCH),
             approved: None,
+            begun_by_operator: false,
             act: None,
             taken: Vec::new(),
             outcome: None,

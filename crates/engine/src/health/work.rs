@@ -227,6 +227,9 @@ pub(crate) struct Group {
     pub(crate) nodes: u32,
     pub(crate) out: u32,
     pub(crate) hour: u32,
+    /// Of those out, and of those taken within the hour, the ones that operators approved.
+    pub(crate) out_approved: u32,
+    pub(crate) hour_approved: u32,
     /// GPUs that automation isolated on the others, in thousandths of a node; and within the hour.
     pub(crate) parts: u32,
     pub(crate) parts_hour: u32,
@@ -251,6 +254,8 @@ impl Group {
             nodes: f(self.nodes, o.nodes),
             out: f(self.out, o.out),
             hour: f(self.hour, o.hour),
+            out_approved: f(self.out_approved, o.out_approved),
+            hour_approved: f(self.hour_approved, o.hour_approved),
             parts: f(self.parts, o.parts),
             parts_hour: f(self.parts_hour, o.parts_hour),
             stopped: f(self.stopped, o.stopped),

@@ -149,6 +149,45 @@ fn an_approved_remediation_passes_the_limit() {
 }
 
 #[test]
+fn what_an_operator_approved_counts_in_the_limits_and_is_not_called_automations() {
+    let mut w = able(16);
+    for i in [0, 4, 8] {
+        xid79(&mut w, &node(i));
+        w.pass(Span::mins(6));
+    }
+    // The reboot of a node that automation took, and a remediation that a limit delays.
+    for i in [0, 8] {
+        let id = remediation(&w, &node(i)).unwrap().id;
+        w.person(Command::ApproveRemediation { id });
+    }
+    let held = |w: &TestSite| {
+        let all = w.engine.state().held_by_automation(w.now);
+        ((all.out, all.out_approved), (all.hour, all.hour_approved))
+    };
+    let by_operator =
+        |w: &TestSite| [0, 4, 8].map(|i| w.engine.state().taken_by_operator(&node(i)));
+    assert_eq!(held(&w), ((3, 1), (3, 1)));
+    assert_eq!(by_operator(&w), [false, false, true]);
+    w.pass(Span::mins(6));
+    xid79(&mut w, &node(12));
+    let r = remediation(&w, &node(12)).unwrap();
+    assert_eq!(r.step, RemediationStep::Proposed);
+    assert_eq!(
+        r.why,
+        "limit of fleet: 3 of 16 nodes are out (1 approved by operators, 2 by automation), \
+         automation takes at most 3"
+    );
+    // The reboot does not help. What follows keeps the node out, and nobody takes it anew.
+    let (act, _) = acts(&w, &node(8))[0];
+    w.ok(Command::ActDone { id: act, ok: false, message: "no power".into() });
+    assert_eq!(held(&w), ((3, 1), (3, 1)));
+    assert_eq!(by_operator(&w), [false, false, true]);
+    let again = replay(&w.log);
+    assert_eq!(again.digest(), w.engine.state().digest());
+    assert_eq!(again.held_by_automation(w.now), w.engine.state().held_by_automation(w.now));
+}
+
+#[test]
 fn an_unhealthy_node_takes_no_new_work_however_many_were_taken() {
     let mut w = able(17);
     // Three within an hour; the limits let automation take two.

@@ -86,6 +86,7 @@ fn unhealthy() -> State {
         since: Time(1_699_999_993_000),
         until: None,
         approved: None,
+        begun_by_operator: false,
         act: Some(23),
         taken: vec![(Time(1_699_999_993_000), RemediationStep::Repairing)],
         outcome: None,

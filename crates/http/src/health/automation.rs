@@ -37,22 +37,27 @@ pub(crate) fn view(s: &Site, now: Time) -> Automation {
         modes: Action::ALL.iter().map(|x| (x.word().to_owned(), policy.mode(*x))).collect(),
         nodes: held.nodes,
         out: held.out,
+        out_approved: held.out_approved,
         isolated_milli: held.parts,
         out_at_most: total,
-        taken: taken(a.taken.iter(), now),
+        taken: taken(s, now),
         isolated_hour_milli: held.parts_hour,
         taken_at_most: per_hour,
     }
 }
 
 /// Nodes that were taken within the last hour, each once and with the last time.
-fn taken<'a>(all: impl Iterator<Item = &'a (Time, NodeName)>, now: Time) -> Vec<NodeTakenOut> {
+fn taken(s: &Site, now: Time) -> Vec<NodeTakenOut> {
+    let all = s.health.automation.taken.iter();
     let hour = all.filter(|(at, _)| now.since(*at) < Span::hours(1));
     let last: BTreeMap<&NodeName, Time> = hour.map(|(at, node)| (node, *at)).collect();
     let mut last: Vec<(Time, &NodeName)> = last.into_iter().map(|(node, at)| (at, node)).collect();
     last.sort();
-    let reported =
-        |(at, node): (Time, &NodeName)| NodeTakenOut { at: at.into(), node: node.to_string() };
+    let reported = |(at, node): (Time, &NodeName)| NodeTakenOut {
+        at: at.into(),
+        node: node.to_string(),
+        approved: s.taken_by_operator(node),
+    };
     last.into_iter().map(reported).collect()
 }
 

@@ -88,6 +88,8 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
         findings_open,
         waiting: Vec::new(),
         remediations_open: 0,
+        remediations_in_progress: 0,
+        on_probation: 0,
         breakers: Vec::new(),
         automation: None,
         nodes,
@@ -100,12 +102,18 @@ fn view(s: &Site, caller: &Caller, now: Time) -> HealthSummary {
     if whole {
         out.incidents = s.health.open_incidents().map(|i| incidents::view(i)).collect();
         out.incidents.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.began_at.cmp(&b.began_at)));
+        let mut probation = BTreeSet::new();
         for r in s.health.live_remediations() {
             out.remediations_open += 1;
+            out.remediations_in_progress += u64::from(r.is_in_progress());
+            if r.is_probation() {
+                probation.insert(&r.node);
+            }
             if r.is_pending() {
                 out.waiting.push(remediations::view(s, r));
             }
         }
+        out.on_probation = u32::try_from(probation.len()).unwrap_or(u32::MAX);
         out.waiting.sort_by_key(|r| r.since);
         out.breakers = breakers::open(s);
         out.automation = Some(automation::view(s, now));
@@ -154,6 +162,10 @@ enum FindingTreatment {
     Held(String),
     /// Nothing before somebody approves it.
     Approval,
+    /// Nothing now: it is watched.
+    Watched,
+    /// Nothing now: its node passed its test and is in service on probation.
+    Probation,
     /// Something.
     Acted,
 }
@@ -170,20 +182,24 @@ fn tended(s: &Site, f: &Finding) -> FindingTreatment {
     if all.iter().any(|r| r.action.takes_node()) {
         all.retain(|r| r.action.takes_node());
     }
-    let Some(first) = all.first() else {
+    if all.is_empty() {
         return match chosen.and_then(|r| r.outcome) {
             Some(RemediationOutcome::Denied) => FindingTreatment::Denied,
             Some(RemediationOutcome::Undone) => FindingTreatment::Undone,
             _ => FindingTreatment::Alone,
         };
-    };
-    if all.iter().any(|r| !r.action.awaits_approval(r.step)) {
+    }
+    if all.iter().any(|r| r.is_in_progress()) {
         return FindingTreatment::Acted;
     }
     if all.iter().any(|r| r.step == RemediationStep::Approval) {
         return FindingTreatment::Approval;
     }
-    FindingTreatment::Held(first.why.clone())
+    match all.iter().find(|r| r.action.awaits_approval(r.step)) {
+        Some(held) => FindingTreatment::Held(held.why.clone()),
+        None if all.iter().any(|r| r.is_probation()) => FindingTreatment::Probation,
+        None => FindingTreatment::Watched,
+    }
 }
 
 /// Incidents with critical findings that are open, where nothing is done about any of these and
@@ -336,6 +352,16 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
                 "critical findings: remediation in progress",
             )),
             _ if !whole => attention.push(some(n, "critical finding", "critical findings")),
+            FindingTreatment::Watched => attention.push(some(
+                n,
+                "critical finding is watched",
+                "critical findings are watched",
+            )),
+            FindingTreatment::Probation => attention.push(some(
+                n,
+                "critical finding: its node is on probation",
+                "critical findings: their nodes are on probation",
+            )),
             FindingTreatment::Alone => bad.push(some(
                 n,
                 "critical finding has no remediation",
@@ -434,6 +460,8 @@ mod tests {
             findings_open: 0,
             waiting: Vec::new(),
             remediations_open: 0,
+            remediations_in_progress: 0,
+            on_probation: 0,
             breakers: Vec::new(),
             automation: None,
             nodes: BTreeMap::new(),
@@ -533,6 +561,39 @@ mod tests {
         assert_eq!(how, FindingTreatment::Undone);
         let one = ended_by_operator(&site, &[found], &how, 1);
         assert!(one.contains("was undone by user:admin: a false alarm; `muster node"), "{one}");
+    }
+
+    #[test]
+    fn a_node_on_probation_is_no_remediation_in_progress() {
+        let mut found = muster_api::samples::finding(12);
+        found.remediation = Some("31".into());
+        let at = |step: &str, action: &str| {
+            let remediation = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus",
+                "node": "hgx-01", "action": action, "step_index": 0, "mode": "automatic",
+                "leave": "now", "step": step, "why": "", "at": 0, "since": 0});
+            let mut site = Site::default();
+            site.health.remediations.insert(31, serde_json::from_value(remediation).unwrap());
+            // As it is read at a start: what goes on, and where, follows from it.
+            let bytes = site.to_bytes().unwrap();
+            let site = Site::from_bytes(muster_engine::SNAPSHOT_FORMAT, &bytes).unwrap();
+            let mut out = empty();
+            out.findings = vec![found.clone()];
+            evaluate(&site, &mut out, true, Time(0));
+            (tended(&site, &found), out.state, out.reasons)
+        };
+        let shown = |how, why: &str| (how, "attention".to_owned(), vec![why.to_owned()]);
+        assert_eq!(
+            at("probation", "reboot"),
+            shown(FindingTreatment::Probation, "1 critical finding: its node is on probation")
+        );
+        assert_eq!(
+            at("testing", "reboot"),
+            shown(FindingTreatment::Acted, "1 critical finding: remediation in progress")
+        );
+        assert_eq!(
+            at("proposed", "watch"),
+            shown(FindingTreatment::Watched, "1 critical finding is watched")
+        );
     }
 
     #[test]

@@ -205,6 +205,22 @@ async fn isolated_gpus_are_shown_as_they_count_in_the_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_an_operator_approved_is_not_called_taken_by_automation() {
+    let s = site().await;
+    let findings = vec![seen("gpu-off-bus", "gpu:n1/3", Severity::Critical)];
+    s.brain.system(Command::FindingsSeen { findings }).await.unwrap();
+    let shown = s.get(&s.operator, "/v1/automation").await.json();
+    assert_eq!((&shown["out"], &shown["taken"]), (&json!(0), &json!([])), "never the only node");
+    let open = s.get(&s.operator, "/v1/remediations?open=true").await.json();
+    let path = format!("/v1/remediations/{}/approve", open["items"][0]["id"].as_str().unwrap());
+    assert_eq!(s.post(&s.operator, &path, &json!({})).await.status, 200);
+    let shown = s.get(&s.operator, "/v1/automation").await.json();
+    assert_eq!((&shown["out"], &shown["out_approved"]), (&json!(1), &json!(1)), "{shown}");
+    let taken = &shown["taken"][0];
+    assert_eq!((&taken["node"], &taken["approved"]), (&json!("n1"), &json!(true)), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_new_work_avoids_says_so() {
     let s = site().await;
     s.post(&s.operator, "/v1/automation/stop", &json!({"reason": "works"})).await;
