@@ -104,7 +104,7 @@ pub struct FleetMetrics {
     pub lost_before_gpu_seconds: Option<f64>,
     /// GPUs that were allocated, or waited for by jobs that could have started.
     pub wanted_gpu_seconds: f64,
-    /// GPUs that could take work.
+    /// GPUs in service; a maintenance window or an open breaker takes none out of it.
     pub in_service_gpu_seconds: Option<f64>,
     /// GPUs that could not, by why.
     pub out_of_service_gpu_seconds: Option<BTreeMap<String, f64>>,
@@ -167,9 +167,9 @@ pub struct FleetSku {
     pub sku: String,
     /// All there are.
     pub gpus: u64,
-    /// Those that can take work.
+    /// Those in service.
     pub in_service: u64,
-    /// Those that cannot, by why.
+    /// Those that are not in service, by why.
     pub out_of_service: BTreeMap<String, u64>,
 }
 

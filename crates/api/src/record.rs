@@ -67,6 +67,14 @@ pub struct IncidentImpact {
     pub pages: u32,
 }
 
+impl IncidentImpact {
+    /// Its jobs for people: a number alone would read as how many there are.
+    #[must_use]
+    pub fn job_words(&self) -> Vec<String> {
+        self.jobs.iter().map(|id| format!("job {id}")).collect()
+    }
+}
+
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -129,6 +129,8 @@ pub struct Engine {
     plans: bool,
     /// Cycles so far.
     cycles: u64,
+    /// The nodes and the rules, numbered, under which reserved starts were last looked at.
+    reserved_under: Option<(u64, u64)>,
     /// When the last cycle was, and when time alone may change its answer.
     scheduled_at: Time,
     look_again: Option<Time>,
@@ -161,6 +163,7 @@ impl Engine {
             dirty: true,
             plans: true,
             cycles: 0,
+            reserved_under: None,
             scheduled_at: Time(0),
             look_again: None,
             defragmented_at: Time(0),

@@ -141,9 +141,10 @@ impl Engine {
             self.emit(Some(&job.project), Event::ReservedStartDropped { job: id, reason });
             self.withdraw_notices(id);
         }
-        let dropped =
-            self.closed_reserved_starts().into_iter().chain(self.blocked_reserved_starts());
-        for (id, p, reason) in dropped.collect::<Vec<_>>() {
+        let mut dropped = self.impossible_reserved_starts();
+        dropped.extend(self.closed_reserved_starts());
+        dropped.extend(self.blocked_reserved_starts());
+        for (id, p, reason) in dropped {
             let project = self.state.jobs.get(&id).map(|j| j.project.clone());
             if out.insert(id, (p, reason.clone())).is_some() {
                 continue;
@@ -152,6 +153,36 @@ impl Engine {
             self.withdraw_notices(id);
         }
         out
+    }
+
+    /// Reserved starts of jobs that can never start as the nodes and the rules are by now. Those that a
+    /// cycle reserves by limits are possible then: they are looked at again when one of these changes.
+    fn impossible_reserved_starts(&mut self) -> Vec<(JobId, ReservedStart, String)> {
+        let now = self.state.now;
+        let bounds = Some(self.state.index.cluster.fleet.bounds());
+        let before = std::mem::replace(&mut self.reserved_under, bounds);
+        let all = before != bounds || self.opens_by(now);
+        let s = &self.state;
+        let jobs = s.index.reserved_starts.iter().filter_map(|(_, id)| s.jobs.get(id));
+        let due: Vec<&Arc<Job>> = jobs
+            .filter(|j| j.state == JobState::Queued)
+            .filter(|j| {
+                let basis = j.reserved_start.as_ref().map(|p| p.basis);
+                all || basis.is_some_and(|b| b != Basis::Limits)
+            })
+            .collect();
+        if due.is_empty() {
+            return Vec::new();
+        }
+        let mut reasons = s.reasons(now);
+        let never = |j: &Arc<Job>| {
+            // One that waits for something else is not in the queue.
+            let queued = s.index.cluster.queue.get(j.id).cloned();
+            let w = queued.unwrap_or_else(|| Arc::new(work(j)));
+            let why = reasons.never_starts(&w)?;
+            Some((j.id, j.reserved_start.clone()?, why))
+        };
+        due.into_iter().filter_map(never).collect()
     }
 
     /// Reserved starts that are due of jobs that depend on one that was requeued: they would be kept

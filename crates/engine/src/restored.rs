@@ -33,7 +33,8 @@ impl Engine {
     fn delay_lost(&mut self, job: &Job, not_before: Time) {
         let reason = "the log was restored from a backup, and ranks of its lost part may still run";
         self.drop_reserved_start(job, reason);
-        let (job, project, reason) = (job.id, &job.project, reason.to_owned());
+        let reason = job.after_last_end(reason);
+        let (job, project) = (job.id, &job.project);
         // Attempts of the lost part may have had the same numbers: what a node says of the last one
         // may be about another.
         let (by, unreported) = (None, Vec::new());

@@ -760,3 +760,25 @@ fn a_clock_that_runs_backwards_does_not_turn_the_log_back() {
     assert!(w.log.windows(2).all(|p| p[0].at <= p[1].at), "times never fall");
     assert_eq!(w.job(id).state, JobState::Running, "nor does a limit pass early");
 }
+
+#[test]
+fn a_job_that_is_requeued_by_hand_still_says_how_its_last_attempt_ended() {
+    let mut w = TestSite::new(1, 8);
+    let id = w.run(gang(1, 8));
+    let other = w.submit(gang(1, 8));
+    w.report(id, &node(0), crash(0, 3));
+    w.sleep(Span::secs(5));
+    assert_eq!((w.job(id).state, w.job(other).state), (JobState::Failed, JobState::Starting));
+    let ended = w.job(id).past[0].reason.clone();
+    assert!(ended.contains("exited with code 3"), "{ended}");
+    w.person(Command::Requeue { job: id });
+    let job = w.job(id);
+    assert_eq!(job.state, JobState::Queued);
+    let why = format!("{ended}; then requeued by user:olga");
+    assert_eq!(job.reason.as_deref(), Some(why.as_str()));
+    // One that never ran has no such end.
+    let last = w.submit(gang(1, 8));
+    w.person(Command::Cancel { job: last });
+    w.person(Command::Requeue { job: last });
+    assert_eq!(w.job(last).reason.as_deref(), Some("requeued by user:olga"));
+}

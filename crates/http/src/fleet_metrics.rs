@@ -230,11 +230,15 @@ fn lately(g: &Gauges, out: &mut Registry) {
     out.gauge("muster_mtbi_seconds_1d", help).set(seconds(w.mtbi()));
     let help = "Mean time from an interruption until the work resumed in 24 h. What Muster ended itself is counted, too.";
     out.gauge("muster_recovery_mean_seconds_1d", help).set(seconds(w.recover()));
-    let mut m = out.gauge("muster_gpus_in_service", "GPUs that could take work.");
+    let help = "GPUs in service as reports and objectives count them, by kind: allocated, free and on spare nodes. A \
+                maintenance window and an open breaker keep new work away from them and leave them in service; \
+                muster_sku_gpus has what may take new work now.";
+    let mut m = out.gauge("muster_gpus_in_service", help);
     for (sku, hows) in &g.counts {
         m.put(&[("sku", sku)], hows.get(&None).copied().unwrap_or(0));
     }
-    let mut m = out.gauge("muster_gpus_out_of_service", "GPUs that could not, and why.");
+    let help = "GPUs that are not in service, and why; a maintenance window is no reason.";
+    let mut m = out.gauge("muster_gpus_out_of_service", help);
     for (sku, hows) in &g.counts {
         for (how, n) in hows {
             if let Some(cause) = how {

@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 const MOMENTS: u64 = 2;
 
 /// Lives in which answers once contradicted each other.
-const WRONG_ONCE: [u64; 8] = [
+const WRONG_ONCE: [u64; 9] = [
     // `explain` named who may be stopped later where the job itself says why it waits.
     72_004,
     // `explain` said that a job can never start, the list that it waits for room,
@@ -54,6 +54,8 @@ const WRONG_ONCE: [u64; 8] = [
     720_000_007,
     // A start was reserved on a node that became a lemon later, and stayed reserved.
     1_083_000_020,
+    // A job that can never start for the power budgets kept its reserved start.
+    1_120_283,
 ];
 
 /// Contradictions of one moment.

@@ -163,9 +163,9 @@ impl Work {
 /// GPUs of one kind: in service, or out of it and why; GPU time as in [`Work`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Supply {
-    /// They could take work.
+    /// They were in service.
     pub in_service: u128,
-    /// They could not.
+    /// They were not, by why.
     pub out: BTreeMap<Cause, u128>,
 }
 

@@ -1,4 +1,4 @@
-//! Which GPUs there are, and which of them could take work, as the log shows.
+//! Which GPUs there are, and which of them are in service, as the log shows.
 
 use crate::days::Calendar;
 use muster_model::event::{Event, Record};

@@ -729,6 +729,16 @@ impl Job {
         ended || self.ending_until().is_some()
     }
 
+    /// Why it is queued, where something else than the end of its last attempt put it there. That end
+    /// comes first, for whoever asks why the job waits.
+    #[must_use]
+    pub fn after_last_end(&self, what: &str) -> String {
+        match self.past.last() {
+            Some(last) => format!("{}; then {what}", last.reason),
+            None => what.to_owned(),
+        }
+    }
+
     /// Key of the attempt that goes on.
     #[must_use]
     pub fn attempt_key(&self) -> Option<AttemptKey> {

@@ -190,6 +190,7 @@ impl Cluster {
             self.ledger.charge(&r.work.project, &r.sku, r.work.tier, r.milli(), true);
         }
         self.charged += 1;
+        self.fleet.note_rules();
         self.queue.forget_failures();
     }
 
@@ -201,6 +202,7 @@ impl Cluster {
         }
         self.fleet.meter = meter;
         self.charged += 1;
+        self.fleet.note_rules();
         self.queue.forget_failures();
         self.fleet.forget_failures();
     }
@@ -240,18 +242,7 @@ impl Cluster {
         if l.running_jobs_per_user.is_none() && l.gpus_per_user.is_none() {
             return None;
         }
-        let h = self.held(&w.project, &w.user);
-        if let Some(n) = l.running_jobs_per_user
-            && h.jobs >= n
-        {
-            return Some(UserLimit::Jobs(n));
-        }
-        if let Some(n) = l.gpus_per_user
-            && h.milli + w.demand.gpus() * 1000 > u64::from(n) * 1000
-        {
-            return Some(UserLimit::Gpus(n));
-        }
-        None
+        limit_on(w, l, self.held(&w.project, &w.user))
     }
 
     /// Checks the counts against a fresh count. Returns what differs, in words.
@@ -279,4 +270,19 @@ impl Cluster {
         }
         out
     }
+}
+
+/// The limit of the site that stops work of a user who has so much, if one does.
+pub(crate) fn limit_on(w: &Work, l: &Limits, has: UserUsage) -> Option<UserLimit> {
+    if let Some(n) = l.running_jobs_per_user
+        && has.jobs >= n
+    {
+        return Some(UserLimit::Jobs(n));
+    }
+    if let Some(n) = l.gpus_per_user
+        && has.milli + w.demand.gpus() * 1000 > u64::from(n) * 1000
+    {
+        return Some(UserLimit::Gpus(n));
+    }
+    None
 }

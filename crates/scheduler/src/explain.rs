@@ -101,13 +101,16 @@ pub struct Explanation {
 /// to find out.
 pub const WAITS: &str = "waits for free capacity";
 
+/// What is said of a job that nothing keeps from starting.
+pub const STARTS_NEXT: &str = "there is free capacity: it starts in the next cycle";
+
 /// So many nodes, and the verb that goes with them.
 fn satisfying(n: u32) -> (String, &'static str) {
     (plural(n.into(), "node"), if n == 1 { "satisfies" } else { "satisfy" })
 }
 
 /// Takes new work, and could carry the share.
-fn serving(e: &Entry, a: &Ask) -> bool {
+pub(crate) fn serving(e: &Entry, a: &Ask) -> bool {
     e.open() && e.capable(a)
 }
 
@@ -401,11 +404,7 @@ impl<'a> ExplanationBuilder<'a> {
     }
 
     fn unpowered(&self) -> Option<String> {
-        // The first nodes may draw so much that nothing fits beside them: those in service are
-        // looked at alone, too.
-        let f = &self.c.fleet;
-        let most = f.unpowered(&self.q, Entry::ever_capable)?.max(f.unpowered(&self.q, serving)?);
-        let most = most as u64;
+        let most = self.c.fleet.never_powered(&self.q)? as u64;
         Some(format!(
             "asks for {}, more than the power budgets of its racks and feeds carry: at most {} of it",
             self.wanted,
@@ -508,7 +507,7 @@ impl<'a> ExplanationBuilder<'a> {
         self.push("capacity", "free now".into(), left);
         if let Ok(p) = place(&self.c.fleet, &self.q) {
             self.out.starts_now = true;
-            self.out.summary = "there is free capacity: it starts in the next cycle".into();
+            self.out.summary = STARTS_NEXT.into();
             self.out.would_go = Some(would_go(&p));
             let nodes = p.slots.iter().map(|s| &s.node);
             if let Some(ahead) = self.c.fleet.window_ahead(self.w, nodes, (now, q.end)) {

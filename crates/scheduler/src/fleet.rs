@@ -103,6 +103,8 @@ pub struct Fleet {
     released: VecDeque<u32>,
     /// Grows whenever a node comes, goes or changes.
     shape: u64,
+    /// Grows whenever quotas, limits, power budgets or reservations change.
+    rules: u64,
     pub(crate) closed: Vec<ReservedNodes>,
     /// When a reservation next begins or ends, as of the last cycle.
     pub(crate) edge: Option<Time>,
@@ -131,6 +133,17 @@ impl Fleet {
     #[must_use]
     pub fn shape(&self) -> u64 {
         self.shape
+    }
+
+    /// The nodes and the rules, numbered: what can never start follows from them. Only the time at which
+    /// a reservation is over is not in it.
+    #[must_use]
+    pub fn bounds(&self) -> (u64, u64) {
+        (self.shape, self.rules)
+    }
+
+    pub(crate) fn note_rules(&mut self) {
+        self.rules += 1;
     }
 
     /// Number of nodes known.

@@ -47,7 +47,8 @@ pub mod work;
 pub use cluster::{Cluster, Running, UserUsage};
 pub use defrag::{Moves, moves};
 pub use explain::{
-    Constraint, Estimate, Explanation, JobAhead, WAITS, explain, impossible, window_words,
+    Constraint, Estimate, Explanation, JobAhead, STARTS_NEXT, WAITS, explain, impossible,
+    window_words,
 };
 pub use fleet::Fleet;
 pub use node::{Block, NodeFacts};

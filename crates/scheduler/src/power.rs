@@ -1,5 +1,6 @@
 //! Power: what racks and feeds may draw, and what the work on them draws at full load.
 
+use crate::explain::serving;
 use crate::fleet::Fleet;
 use crate::node::{Ask, Entry, Part};
 use crate::place::Query;
@@ -164,6 +165,13 @@ impl Fleet {
             most = most.max(n);
         }
         Some(most)
+    }
+
+    /// The same where no budget ever carries all of it. The first nodes may draw so much that nothing
+    /// fits beside them: those in service are looked at alone, too.
+    pub(crate) fn never_powered(&self, q: &Query<'_>) -> Option<usize> {
+        let most = self.unpowered(q, Entry::ever_capable)?;
+        Some(most.max(self.unpowered(q, serving)?))
     }
 
     /// The same for each domain that the gang may be in.

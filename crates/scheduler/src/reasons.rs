@@ -44,6 +44,14 @@ impl<'a> Reasons<'a> {
         self.lack(w).filter(|l| l.never).map(|l| l.words.clone())
     }
 
+    /// Why it can never start as the nodes, the quotas and the limits are, if so: no reserved start
+    /// could be met. A sentence about the job.
+    #[must_use]
+    pub fn never_starts(&mut self, w: &Work) -> Option<String> {
+        let never = self.never(w).map(|words| format!("it {words}"));
+        never.or_else(|| self.rights.never_allowed(w))
+    }
+
     /// Why a job does not start, if it is not for want of room: what stops it for good, then what
     /// the site does not allow, then nodes that are not in service.
     #[must_use]

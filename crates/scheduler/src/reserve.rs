@@ -2,6 +2,7 @@
 //! them if nothing else does.
 
 use crate::claims::Claims;
+use crate::explain::{serving, smallest};
 use crate::fleet::{CapacityReservation, Fleet};
 use crate::node::Entry;
 use crate::place::{Query, place};
@@ -47,7 +48,7 @@ impl Cycle<'_> {
             return false;
         }
         let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, skus);
-        if self.c.fleet.unpowered(&q, |e, a| e.open() && e.capable(a)).is_some() {
+        if self.unpowered(&w, &q) {
             return false;
         }
         let (later, overrules) = self.earliest_start(&w, &q, true);
@@ -73,6 +74,23 @@ impl Cycle<'_> {
         let moved = moves.then(|| self.c.fleet.why_broken(t.job));
         self.set_reserved_start(&w, later, moved, overrules);
         true
+    }
+
+    /// Do power budgets not carry a job on the nodes in service, or never?
+    fn unpowered(&self, w: &Work, q: &Query<'_>) -> bool {
+        self.c.fleet.unpowered(q, serving).is_some() || self.never_powered(w)
+    }
+
+    /// Does no power budget ever carry a job, not even at its smallest size? The same that an
+    /// explanation says.
+    fn never_powered(&self, w: &Work) -> bool {
+        let f = &self.c.fleet;
+        if !f.meter.on() {
+            return false;
+        }
+        let small = smallest(w);
+        let q = Query::new(f, small.as_ref().unwrap_or(w), self.now, u32::MAX, u64::MAX);
+        f.never_powered(&q).is_some()
     }
 
     fn set_reserved_start(
@@ -118,6 +136,10 @@ impl Cycle<'_> {
             return;
         }
         let q = Query::new(&self.c.fleet, &w, self.now, u32::MAX, self.c.quota_skus(&w));
+        // No moment is the first one at which it can start.
+        if self.gated(&w) || self.unpowered(&w, &q) {
+            return;
+        }
         let (later, overrules) = self.earliest_start(&w, &q, false);
         let Some(later) = later else {
             if let Some(b) = self.c.queue.bucket_mut(t.bucket()) {
@@ -156,6 +178,10 @@ impl Cycle<'_> {
             let made =
                 made && !self.c.claims.as_ref().is_some_and(|c| c.has_preempted_in_vain(t.job));
             if made || self.gated(&w) || self.late.contains(&w.job) || !self.may_claim(t, &w) {
+                continue;
+            }
+            // Nobody is stopped in vain.
+            if self.never_powered(&w) {
                 continue;
             }
             claims += 1;

@@ -2,9 +2,10 @@
 //! list and for an explanation.
 
 use crate::claims::Claims;
-use crate::cluster::{Cluster, UserLimit};
+use crate::cluster::{Cluster, UserLimit, UserUsage, limit_on};
 use crate::node::Ask;
 use crate::quota::{LeftParts, QuotaShortage};
+use crate::words::plural;
 use crate::work::Work;
 use muster_model::policy::SitePolicy;
 use muster_model::spec::Tier;
@@ -142,6 +143,26 @@ impl<'a> UserRights<'a> {
 }
 
 impl UserRights<'_> {
+    /// Why the site would not allow a job to start even if its project and its user had nothing, if so.
+    pub(crate) fn never_allowed(&self, w: &Work) -> Option<String> {
+        let (c, project, user) = (self.c, &w.project, &w.user);
+        let asked = plural(w.demand.gpus(), "GPU");
+        if c.fleet.lacks_reservation(w, self.now) {
+            let words = "has no reservation, and work of tier reserved runs only inside one";
+            return Some(format!("project {project} {words}"));
+        }
+        match limit_on(w, &self.policy.limits, UserUsage::default()) {
+            Some(UserLimit::Jobs(n)) => return Some(format!("{user} may run {n} jobs")),
+            Some(UserLimit::Gpus(n)) => {
+                let most = plural(n.into(), "GPU");
+                return Some(format!("{user} may have {most}, and it asks for {asked}"));
+            }
+            None => {}
+        }
+        c.is_beyond_quota(w)
+            .then(|| format!("the quotas never give project {project} the {asked} it asks for"))
+    }
+
     /// Why a quota never leaves a job as many GPUs as it asks for. It waits all the same: an operator may
     /// set other quotas at any time.
     fn never_words(&self, never: &QuotaShortage) -> String {

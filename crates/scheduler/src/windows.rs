@@ -60,6 +60,7 @@ impl Fleet {
         for ix in ixs {
             self.cover(ix);
         }
+        self.note_rules();
         self.forget_failures();
     }
 

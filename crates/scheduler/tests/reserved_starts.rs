@@ -7,7 +7,7 @@ use common::{ClusterRun, fleet, gang};
 use muster_model::job::Basis;
 use muster_model::node::NodeRole;
 use muster_model::placement::GpuSet;
-use muster_model::policy::{Hazard, SitePolicy};
+use muster_model::policy::{BackfillMode, Hazard, SitePolicy};
 use muster_model::units::Span;
 use muster_scheduler::NodeFacts;
 use proptest::prelude::*;
@@ -150,4 +150,24 @@ fn a_reserved_start_gets_earlier_when_others_end_early() {
     assert_eq!(life.reported[&b].at, life.now + Span::mins(600));
     life.pass(Span::mins(30));
     assert!(life.done.contains(&a) && life.running(b), "it starts as soon as it can");
+}
+
+#[test]
+fn nothing_is_reserved_for_a_gang_that_no_power_budget_ever_carries() {
+    for mode in [BackfillMode::Conservative, BackfillMode::Easy, BackfillMode::Aggressive] {
+        let mut policy = SitePolicy::default();
+        policy.backfill.mode = mode;
+        policy.power.gpu_watts.insert("h100".into(), 700);
+        // One node of eight GPUs draws 8,100 W.
+        policy.power.feeds.insert("f1".into(), 9_000);
+        let mut life = ClusterRun::new(fleet(1, 2, 8)).with_policy(policy);
+        let first = life.submit(gang(1, 8).limit(60));
+        let wide = life.submit(gang(2, 8).limit(30));
+        assert!(life.running(first) && life.waits(wide));
+        assert!(!life.reported.contains_key(&wide), "{mode:?}: {:?}", life.reported);
+        // Not after long waiting either.
+        life.pass(life.policy.backfill.hasten_after);
+        life.cycle();
+        assert!(!life.reported.contains_key(&wide), "{mode:?}: {:?}", life.reported);
+    }
 }

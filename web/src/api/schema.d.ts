@@ -3779,7 +3779,7 @@ export interface components {
             gpu_seconds: components["schemas"]["GpuParts"];
             /**
              * Format: double
-             * @description GPUs that could take work.
+             * @description GPUs in service; a maintenance window or an open breaker takes none out of it.
              */
             in_service_gpu_seconds?: number | null;
             /**
@@ -3898,10 +3898,10 @@ export interface components {
             gpus: number;
             /**
              * Format: int64
-             * @description Those that can take work.
+             * @description Those in service.
              */
             in_service: number;
-            /** @description Those that cannot, by why. */
+            /** @description Those that are not in service, by why. */
             out_of_service: {
                 [key: string]: number;
             };

@@ -162,7 +162,7 @@ function Impact({ made }: { made: Made }) {
           {m.jobs.length === 0 && 'none'}
           {m.jobs.map((j) => (
             <Link key={j} to="/jobs/$id" params={{ id: String(j) }}>
-              {j}{' '}
+              job {j}{' '}
             </Link>
           ))}
         </Fact>

@@ -104,8 +104,7 @@ fn record_text(r: &IncidentRecord, now: Time, on: bool) -> String {
     let (whole, part) = (m.lost_gpu_milli_hours / 1000, m.lost_gpu_milli_hours % 1000);
     f.line("GPU-hours of work lost", format!("{whole}.{part:03}"));
     f.line("Nodes", m.nodes.join(", "));
-    let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
-    f.line("Jobs", jobs.join(", "));
+    f.line("Jobs", m.job_words().join(", "));
     f.line("Projects", m.projects.join(", "));
     f.line("Pages sent", m.pages);
     f.line("Runbooks", r.runbooks.join(", "));
@@ -222,14 +221,34 @@ fn text(i: &Incident, now: Time, on: bool) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use muster_api::Change;
     use muster_api::samples::incident;
+    use muster_api::{Change, IncidentImpact};
 
     #[test]
     fn incidents_fit_eighty_columns() {
         let text = table(&[incident()], Time(120_000)).render_for(Some(80), false);
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
         assert!(text.contains("leaf:eu/c1/s1/l2"), "{text}");
+    }
+
+    #[test]
+    fn jobs_of_a_record_are_named_and_do_not_read_as_a_count() {
+        let impact = IncidentImpact {
+            seconds: 60,
+            seconds_to_detect: 2,
+            nodes: vec!["n1".into(), "n2".into()],
+            gpu_milli_hours: 1500,
+            lost_gpu_milli_hours: 0,
+            jobs: vec![3, 12],
+            projects: vec!["nlp".into()],
+            pages: 0,
+        };
+        let (runbooks, timeline) = (Vec::new(), Vec::new());
+        let record =
+            IncidentRecord { incident: incident(), runbooks, impact, timeline, cut: false };
+        let text = record_text(&record, Time(120_000), false);
+        let line = text.lines().find(|l| l.starts_with("Jobs:")).expect("its jobs");
+        assert!(line.ends_with("  job 3, job 12"), "{line:?}");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use clap::Args;
 use muster_api::{Job, JobList};
+use muster_model::job::JobState;
 use muster_model::units::Span;
+use muster_scheduler::{STARTS_NEXT, WAITS};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
 use muster_terminal::{follow, output, pick};
@@ -78,12 +80,15 @@ struct Reasons {
 }
 
 impl Reasons {
-    /// What is printed at this look. Most jobs that were just submitted start at once: why they
-    /// wait is of interest where they still do at the next look. A hold is shown at once.
+    /// What is printed at this look. Most jobs that were just submitted start at once: that they wait
+    /// for free capacity is of interest where they still do at the next look. A hold, a quota and
+    /// whatever else is not over by itself in a moment is shown at once.
     fn next(&mut self, job: &Job) -> Option<String> {
         self.looks += 1;
         let why = follow::waiting_for(job)?;
-        if job.held.is_none() && self.looks == 1 {
+        let capacity = |why: &str| [WAITS, STARTS_NEXT].iter().any(|w| why.starts_with(*w));
+        let soon = job.held.is_none() && job.waiting.as_deref().is_none_or(capacity);
+        if job.state == JobState::Queued && soon && self.looks == 1 {
             return None;
         }
         // Times that pass and numbers that change are no other reason.
@@ -112,7 +117,6 @@ pub(crate) fn print_job_end(job: &Job) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use muster_model::job::JobState;
 
     #[test]
     fn why_a_job_waits_is_shown_once_and_again_when_the_reason_is_another() {
@@ -140,7 +144,23 @@ mod tests {
     #[test]
     fn a_job_that_starts_at_once_is_waited_for_without_a_word() {
         let mut job = muster_api::samples::job(7, JobState::Queued);
-        job.waiting = Some("waits for free GPUs".into());
-        assert_eq!(Reasons::default().next(&job), None);
+        for soon in [format!("{WAITS}; `muster explain 7` says more"), STARTS_NEXT.to_owned()] {
+            job.waiting = Some(soon);
+            assert_eq!(Reasons::default().next(&job), None);
+        }
+    }
+
+    #[test]
+    fn that_a_job_waits_for_its_quota_or_another_job_is_shown_at_once() {
+        let mut job = muster_api::samples::job(7, JobState::Queued);
+        for why in [
+            "quota research leaves 0 of the 8 GPUs it asks for: 8 owned, 8 used",
+            "user:ann already runs 2 of 2 jobs",
+            "waits for job 6 to succeed",
+        ] {
+            job.waiting = Some(why.into());
+            let said = format!("job 7 waits to be started: {why}");
+            assert_eq!(Reasons::default().next(&job), Some(said));
+        }
     }
 }

@@ -316,7 +316,7 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
     match job.state {
         JobState::Queued => {}
         s if s.is_final() => {
-            let reason = format!("requeued by {by}");
+            let reason = job.after_last_end(&format!("requeued by {by}"));
             let not_before = fence_of_last(e, &job)?.max(e.lost_generation_until(&job));
             let (by, unreported) = (Some(by), Vec::new());
             let event = Event::JobRequeued { job: id, reason, not_before, by, unreported };
@@ -329,8 +329,9 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         // Its ranks have all ended, so there is nothing to stop and nothing that still writes.
         _ if job.ending_until().is_some() => {
             e.conclude_job_now(id);
-            if e.state.jobs.get(&id).is_some_and(|j| j.state.is_final()) {
-                let (reason, not_before) = (format!("requeued by {by}"), Time(0));
+            if let Some(ended) = e.state.jobs.get(&id).filter(|j| j.state.is_final()) {
+                let reason = ended.after_last_end(&format!("requeued by {by}"));
+                let not_before = Time(0);
                 let (by, unreported) = (Some(by), Vec::new());
                 let event = Event::JobRequeued { job: id, reason, not_before, by, unreported };
                 e.emit(Some(&job.project), event);

@@ -7,6 +7,7 @@ use muster_model::ids::JobId;
 use muster_model::job::{Basis, JobState, ReservedStart, START_DUE};
 use muster_model::node::NodeRole;
 use muster_model::placement::GpuSet;
+use muster_model::policy::SitePolicy;
 use muster_model::spec::{JobSpec, Priority};
 use muster_model::units::{Span, Time};
 use serde_json::json;
@@ -312,6 +313,42 @@ fn a_reserved_start_stays_where_a_node_carries_more_or_as_much_as_before() {
     assert_eq!(reserved_start(&w, next), p);
     let dropped = |e: &&Event| matches!(e, Event::ReservedStartDropped { .. });
     assert_eq!(w.since(n).filter(dropped).count(), 0);
+}
+
+#[test]
+fn a_job_that_can_never_start_by_rules_that_came_later_holds_no_reserved_start() {
+    // Two nodes of eight GPUs draw 16,200 W.
+    let power: fn(&mut TestSite) = |w| {
+        w.policy(|p| {
+            p.power.feeds.insert("A".into(), 9_000);
+        });
+    };
+    let limit: fn(&mut TestSite) = |w| w.policy(|p| p.limits.gpus_per_user = Some(8));
+    let quota: fn(&mut TestSite) = |w| {
+        let gpus = json!([{"nominal": 8, "borrow": 0}]);
+        w.quotas(&json!([{"name": "x", "projects": ["default"], "gpus": gpus}]));
+    };
+    for (set, why) in [
+        (power, "more than the power budgets of its racks and feeds carry"),
+        (limit, "may have 8 GPUs, and it asks for 16 GPUs"),
+        (quota, "the quotas never give project default the 16 GPUs"),
+    ] {
+        let mut w = TestSite::new(2, 8);
+        w.run(limited(1, 8, 60));
+        let wide = w.submit(limited(2, 8, 30));
+        assert!(w.job(wide).reserved_start.is_some());
+        set(&mut w);
+        assert_eq!(w.job(wide).reserved_start, None, "{why}");
+        let words = w.job(wide).start_withdrawn_words().expect("why it was taken back");
+        assert!(words.contains(why), "{words}");
+        let n = w.log.len();
+        w.sleep(Span::mins(10));
+        assert!(reserved(&w, n, wide).is_empty(), "{why}: nor does it get another one");
+        w.policy(|p| *p = SitePolicy::default());
+        w.quotas(&json!([]));
+        assert!(w.job(wide).reserved_start.is_some(), "{why}: it may start again");
+        assert_eq!(w.job(wide).start_withdrawn_words(), None);
+    }
 }
 
 #[test]

@@ -202,8 +202,7 @@ fn draft(r: &IncidentRecord, wanted: u32) -> String {
     let (whole, part) = (m.lost_gpu_milli_hours / 1000, m.lost_gpu_milli_hours % 1000);
     let _ = writeln!(out, "- {whole}.{part:03} GPU-hours of work lost by interrupted attempts");
     let list = |l: &[String]| if l.is_empty() { "none".to_owned() } else { l.join(", ") };
-    let jobs: Vec<String> = m.jobs.iter().map(ToString::to_string).collect();
-    let _ = writeln!(out, "- jobs affected: {}", list(&jobs));
+    let _ = writeln!(out, "- jobs affected: {}", list(&m.job_words()));
     let _ = writeln!(out, "- projects to notify: {}", list(&m.projects));
     let _ = writeln!(out, "- {}", called(m.pages, wanted));
     let _ = writeln!(out, "- findings: {}", i.count);

@@ -219,6 +219,11 @@ async fn gpus_of_a_node_in_maintenance_are_not_free() {
                 assert!(page.contains(&line), "{line} in\n{page}");
             }
         }
+        // It is in service all the same, as for objectives and reports, and the metric says so.
+        let help = page.lines().find(|l| l.starts_with("# HELP muster_gpus_in_service "));
+        assert!(help.is_some_and(|h| h.contains("maintenance window")), "{help:?}");
+        let r = s.get(&s.admin, "/v1/reports/fleet").await.json();
+        assert_eq!(r["inventory"][0]["in_service"], 8, "{r:#}");
     }
 }
 

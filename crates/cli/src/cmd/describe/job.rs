@@ -54,8 +54,13 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
         None => job.reason.as_deref().filter(|_| over),
     };
     f.line("Reason", reason.unwrap_or_default());
-    if let Some(why) = job.reason.as_deref().filter(|_| queued) {
-        f.line("Last attempt", format!("ended: {}", past_reason(why)));
+    match job.reason.as_deref().filter(|_| queued) {
+        Some(why) if job.attempts > 0 => {
+            f.line("Last attempt", format!("ended: {}", past_reason(why)));
+        }
+        // It was cancelled before it ever ran.
+        Some(why) => f.line("Queued again", why),
+        None => {}
     }
     if let Some(fence) = jobs::fence(job, now) {
         f.line(if fence.ends { "Ends" } else { "Next attempt" }, opens(&fence, now));
@@ -483,6 +488,7 @@ mod tests {
     fn why_the_last_attempt_ended_is_not_why_a_job_waits() {
         let mut job = muster_api::samples::job(42, JobState::Queued);
         job.reason = Some("node hgx-03 is unhealthy: gpu-off-bus (finding 193)".into());
+        job.attempts = 1;
         job.waiting = Some("waits for free capacity".into());
         let text = text(&job, &JobContext::default(), Time(30_000), false);
         let past = "Last attempt: ended: node hgx-03 was unhealthy: gpu-off-bus (finding 193)";
@@ -490,6 +496,12 @@ mod tests {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
         assert!(!text.contains("Reason:"), "{text}");
+        // One that was cancelled before it ran has had no attempt.
+        job.attempts = 0;
+        job.reason = Some("requeued by user:admin".into());
+        let text = super::text(&job, &JobContext::default(), Time(30_000), false);
+        assert!(text.contains("Queued again: requeued by user:admin\n"), "{text}");
+        assert!(!text.contains("Last attempt"), "{text}");
     }
 
     #[test]

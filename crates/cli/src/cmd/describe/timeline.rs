@@ -145,6 +145,10 @@ impl JobTimeline {
                     format!("the end of attempt {no} is attributed to {whose}: {reason}{why}"),
                 )
             }
+            // How its last attempt ended has a line of its own.
+            LogEvent::JobRequeued { by: Some(by), .. } => {
+                ("job", format!("queued again: requeued by {by}"))
+            }
             LogEvent::JobRequeued { reason, .. } => ("job", format!("queued again: {reason}")),
             LogEvent::JobSucceeded { .. } => ("job", self.settled("succeeded", e.at)),
             LogEvent::JobFailed { reason, .. } => {
@@ -399,7 +403,7 @@ mod tests {
                 60_000,
                 LogEvent::JobRequeued {
                     job: id,
-                    reason: "requeued by admin".into(),
+                    reason: format!("{}; then requeued by admin", why()),
                     not_before: Time(0),
                     by: Some("admin".into()),
                     unreported: Vec::new(),
@@ -420,7 +424,7 @@ mod tests {
             if n == 5 {
                 job.state = JobState::Queued;
                 job.ended_at = None;
-                job.reason = Some("requeued by admin".into());
+                job.reason = Some(format!("{}; then requeued by admin", why()));
             }
             let after = of(&job, &beside);
             assert_eq!(after[..before.len()], before, "what was reported stays reported");
