@@ -1,5 +1,6 @@
 //! From what happens to what somebody is notified of: objectives, alerts, silences, and restarts.
 
+mod late;
 mod nodes;
 
 use crate::common;

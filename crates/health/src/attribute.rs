@@ -100,6 +100,10 @@ const SLOW: [FailureMode; 6] = [
     FailureMode::STORAGE_SLOW,
 ];
 
+/// What is said of an end that nothing explains.
+const UNEXPLAINED: &str =
+    "nothing explains it: no lack of memory, and no fault of its nodes around its end";
+
 /// What is concluded from silence.
 const SILENCE: [FailureMode; 4] = [
     FailureMode::NODE_LOST,
@@ -219,16 +223,19 @@ pub fn attribute(
         (_, Some(k)) => {
             make_attribution(Verdict::Application, ids, because(k.seen, ended.at, own.len()))
         }
-        (Verdict::Unknown, None) => {
-            let reason =
-                "nothing explains it: no lack of memory, and no fault of its nodes around its end";
-            make_attribution(Verdict::Unknown, ids, reason.to_owned())
-        }
+        (Verdict::Unknown, None) => make_attribution(Verdict::Unknown, ids, UNEXPLAINED.to_owned()),
         _ => {
             let reason = "it ended by itself; nothing is wrong with its nodes";
             make_attribution(Verdict::Application, ids, reason.to_owned())
         }
     }
+}
+
+/// Why an attempt ended, once that is found out late: how it ended, as was said before, and what explains it.
+#[must_use]
+pub fn explained_late(before: &str, because: &str) -> String {
+    let how = before.strip_suffix(UNEXPLAINED).unwrap_or(before).trim_end_matches("; ");
+    if how.is_empty() { because.to_owned() } else { format!("{how}; {because}") }
 }
 
 fn make_attribution(verdict: Verdict, mut findings: Vec<u64>, reason: String) -> Attribution {

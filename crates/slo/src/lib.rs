@@ -1,6 +1,7 @@
 //! Service level objectives, how much of their budgets is left, and who has to be alerted. Pure.
 //!
 //! * [`ledger`] counts good and all by indicator and time; [`sli_counter`] fills it from the log.
+//! * [`recoveries`] says which recoveries are counted as they end, each once.
 //! * [`budget`] and [`burn`] are the arithmetic: exact fractions until something is printed.
 //! * [`defaults`] are the objectives that come with Muster; [`rules`] prints any set of objectives
 //!   as rules of Prometheus.
@@ -26,6 +27,7 @@ mod minutes;
 pub mod notifications;
 pub mod ratio;
 pub mod readiness;
+pub mod recoveries;
 pub mod rules;
 pub mod service;
 pub mod sli_counter;

@@ -75,6 +75,12 @@ fn judged(verdict: Verdict, attribution: Attribution) -> Option<Result<(), Cause
     }
 }
 
+/// Did Muster interrupt an attempt that ended so? The crashes of its own job explain it as long as nothing
+/// better does.
+fn is_interrupted(verdict: Verdict, crashed: bool) -> bool {
+    verdict.is_interruption() && !(crashed && verdict == Verdict::Unknown)
+}
+
 /// What work was lost to.
 fn lost_to(verdict: Verdict) -> Cause {
     match verdict {
@@ -370,8 +376,9 @@ impl SliCounter {
         if job.recovery.is_some_and(|r| r.attempt == key.attempt) {
             self.behind_breaker.remove(&key.job);
         }
-        let crashed = verdict == Verdict::Unknown && facts.crash_loops(key.job);
-        if crashed {
+        let quick = to.since(a.started_at.unwrap_or(a.placed_at)) < CRASHED_WITHIN;
+        let crashed = quick && facts.crash_loops(key.job);
+        if crashed && verdict == Verdict::Unknown {
             self.crashed.entry(key.job).or_default().insert(key.attempt, to);
         }
         work(&mut self.ledger, &self.watch, job, a, pool, (verdict, crashed), (to, at));
@@ -418,8 +425,7 @@ impl SliCounter {
     /// Hardware turns out to have failed an attempt from which its job is back already: its recovery
     /// was not counted when it was over.
     fn recovered_late(&mut self, job: &Job, no: u32, pool: Option<&str>, reported: Time) {
-        let mut known = job.recovery.iter().chain(&job.recovered);
-        let Some(rec) = known.find(|r| r.attempt == no) else { return };
+        let Some(rec) = job.recovery_from(no) else { return };
         let Some(back) = rec.started_at.filter(|t| *t >= final_before(reported)) else { return };
         let span = (rec.counts_from(), back);
         note_time(&mut self.ledger, &self.watch, job, pool, span, true, RECOVERY);
@@ -449,12 +455,9 @@ impl SliCounter {
             // What is found out about a day that is final changes nothing of it.
             let Some(at) = at.filter(|at| *at >= final_before(reported)) else { continue };
             if let Sli::Interruptions { cost } = s.sli {
-                // The crashes of its own job explain it as long as nothing better does.
                 let crashed = self.crashed.get(&key.job);
                 let crashed = crashed.is_some_and(|all| all.contains_key(&key.attempt));
-                let counts =
-                    |v: Verdict| v.is_interruption() && !(crashed && v == Verdict::Unknown);
-                let why = |v: Verdict| counts(v).then(|| lost_to(v));
+                let why = |v: Verdict| is_interrupted(v, crashed).then(|| lost_to(v));
                 self.ledger.recount(at, s, cost.0, why(past.verdict), why(verdict));
             }
             let Sli::JobSuccess { attribution, .. } = s.sli else { continue };
@@ -560,7 +563,7 @@ fn work(
             }
             Sli::Interruptions { cost } => {
                 ledger.spread((began, to), s, 1, Ok(()));
-                let interrupted = verdict.is_interruption() && !crashed && a.started_at.is_some();
+                let interrupted = is_interrupted(verdict, crashed) && a.started_at.is_some();
                 if let Some(lost) = lost.filter(|_| interrupted) {
                     ledger.note(to, s, Count::bad_ones(cost.0), Some(lost));
                 }

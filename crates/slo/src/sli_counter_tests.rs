@@ -508,6 +508,14 @@ fn crashes_of_a_job_that_crashes_again_and_again_interrupt_nobody() {
     w.crashing.insert(JobId(1));
     fails(&mut b, &mut w, 4);
     assert_eq!(count(&b, &s[0], 500), (40_000, 40_000));
+    // One that ran for long did not crash again, and nothing explains it.
+    let mut long = (b.clone(), job(1, "red", 0));
+    long.1.attempt = Some(attempt(5, &["n1"], 500, Some(500)));
+    let mut other = CounterFixture { crashing: w.crashing.clone(), ..CounterFixture::default() };
+    other.nodes.insert(name("n1"), node("n1", "a"));
+    other.jobs.insert(JobId(1), long.1);
+    long.0.before(&record(1100, ended(1, 5, Verdict::Unknown)), &other);
+    assert_eq!(count(&long.0, &s[0], 1200), (640_000, 640_000 + cost));
     // A GPU was the cause of the last, as it turns out.
     let (findings, reason) = (vec![], String::new());
     let verdict = Verdict::Infrastructure;

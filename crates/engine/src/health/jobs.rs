@@ -6,7 +6,7 @@ use crate::Engine;
 use crate::state::PAST_NODES;
 use muster_health::attribute::{
     AFTER, Attribution, BEFORE, EndedAttempt, FINDINGS_MAX, NumberedFinding, attribute,
-    cause_order, names_cause,
+    cause_order, explained_late, names_cause,
 };
 use muster_health::modes;
 use muster_model::FailureMode;
@@ -252,7 +252,7 @@ impl Engine {
             }
             let Attribution { verdict, findings, reason } = found;
             self.write_repeats(&findings);
-            let reason = format!("{}; {reason}", p.reason);
+            let reason = explained_late(&p.reason, &reason);
             let event = Event::AttemptAttributed { key, verdict, findings, reason };
             self.emit(Some(&job.project), event);
         }

@@ -297,3 +297,14 @@ proptest! {
         prop_assert!(first.verdict != Verdict::Infrastructure || !first.findings.is_empty());
     }
 }
+
+#[test]
+fn what_is_explained_late_is_not_called_unexplained_any_more() {
+    let unknown = evaluate(Verdict::Unknown, &[]);
+    assert!(unknown.reason.starts_with("nothing explains it"), "{}", unknown.reason);
+    let (how, cause) = ("rank 0 was killed", "gpu-off-bus on gpu:n1/3, 30s after the end");
+    let late = explained_late(&format!("{how}; {}", unknown.reason), cause);
+    assert_eq!(late, format!("{how}; {cause}"));
+    assert_eq!(explained_late(how, cause), late);
+    assert_eq!(explained_late(&unknown.reason, cause), cause);
+}

@@ -1,6 +1,7 @@
 //! Findings, incidents, breakers, remediations and automation over HTTP.
 
 use super::{PATIENCE, Site, all_turns, id_of, site};
+use crate::{Registry, write_metrics};
 use muster_model::command::{Command, Observed};
 use muster_model::entity::Entity;
 use muster_model::fault::{FaultAction, FaultClass, FaultSource, ObservedFault};
@@ -375,6 +376,55 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     // Its user may run it again.
     let got = s.post(&s.user, &format!("/v1/jobs/{id}/requeue"), &Value::Null).await;
     assert_eq!((got.status.as_u16(), &got.json()["ended_at"]), (200, &Value::Null));
+}
+
+/// The number that the page of metrics shows under a name.
+async fn metric(s: &Site, name: &str) -> Option<String> {
+    let app = s.app.clone();
+    let page = move || Registry::page(|out| write_metrics(&app, true, out));
+    let page = tokio::task::spawn_blocking(page).await.unwrap();
+    let found = page.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+    found.map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_that_hardware_explains_late_is_counted_as_a_recovery_from_hardware() {
+    let s = site().await;
+    // Nothing is done about the node, so that the job runs there again.
+    let only = [Action::Drain, Action::RestartJob, Action::IsolateGpu, Action::Watch];
+    let modes = only.map(|a| (a, Mode::DetectOnly)).into();
+    let remediations = Remediations { modes, ..Remediations::default() };
+    let policy = Arc::new(SitePolicy { remediations, ..SitePolicy::default() });
+    s.brain.system(Command::SetPolicy { policy }).await.unwrap();
+    let spec = json!({"name": "a", "gang": {"gpus": 8}, "run": {"command": ["false"]}});
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let (id, number) = (job["id"].as_str().unwrap().to_owned(), job["number"].as_u64().unwrap());
+    let report = async |attempt: u32, observed: Observed| {
+        let (node, key) = ("n1".parse().unwrap(), AttemptKey { job: JobId(number), attempt });
+        s.brain.system(Command::SlotReport { node, key, observed, ago: None }).await.unwrap();
+    };
+    job_when(&s, &id, |j| j["state"] == "starting").await;
+    report(1, Observed::Running).await;
+    let exit = Exit { rank: 0, code: None, signal: Some(9), note: String::new() };
+    report(1, Observed::Ended(SlotEnd::Failed { exit })).await;
+    let again = |j: &Value| j["attempts"] == 2 && j["state"] == "starting";
+    let killed = job_when(&s, &id, again).await;
+    assert_eq!(killed["past"][0]["verdict"], "unknown", "{killed}");
+    report(2, Observed::Running).await;
+    let name = "muster_recovery_seconds_count{part=\"detect\"}";
+    assert_eq!(metric(&s, name).await.as_deref(), Some("0"), "nobody knows what failed it");
+    let faults = vec![off_the_bus(3, s.brain.now())];
+    s.brain.system(Command::FaultsSeen { node: "n1".parse().unwrap(), faults }).await.unwrap();
+    let explained = |j: &Value| j["past"][0]["verdict"] == "infrastructure";
+    let job = job_when(&s, &id, explained).await;
+    let reason = job["past"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("gpu-off-bus") && !reason.contains("nothing explains"), "{reason}");
+    let counted = async {
+        while metric(&s, name).await.as_deref() != Some("1") {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, counted).await.expect("the metric counts it");
 }
 
 /// A GPU fell off the bus, as the kernel of its node reported.

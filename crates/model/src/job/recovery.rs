@@ -36,13 +36,32 @@ pub struct Recovery {
     pub held: Option<Span>,
 }
 
+impl Job {
+    /// Its recovery from an attempt, where that is still kept.
+    #[must_use]
+    pub fn recovery_from(&self, attempt: u32) -> Option<&Recovery> {
+        self.recovery.iter().chain(&self.recovered).find(|r| r.attempt == attempt)
+    }
+
+    /// Its recoveries that are over and that hardware made necessary, as far as is known now: a verdict may
+    /// change after the job runs again.
+    pub fn recoveries_from_hardware(&self) -> impl Iterator<Item = &Recovery> {
+        let kept = self.recovery.iter().chain(&self.recovered);
+        kept.filter(move |r| r.started_at.is_some() && r.is_from_hardware(self))
+    }
+}
+
 impl Recovery {
     /// Did hardware fail the attempt of this job, as far as is known? Only such a recovery counts in
-    /// what is counted about hardware. While nothing is found that made a rank fail, hardware did not.
+    /// what is counted about hardware, by the verdict as it is now. While nothing is found that made a rank
+    /// fail, hardware did not; of an attempt that is not kept any more nobody knows.
     #[must_use]
     pub fn is_from_hardware(&self, job: &Job) -> bool {
         if let Some(p) = job.past.iter().find(|p| p.no == self.attempt) {
             return p.verdict == Verdict::Infrastructure;
+        }
+        if job.past.first().is_some_and(|p| p.no > self.attempt) {
+            return false;
         }
         let active = job.attempt.as_ref().filter(|a| a.no == self.attempt);
         match active.and_then(|a| a.stop.as_ref()).map(|stop| &stop.reason) {

@@ -4,19 +4,25 @@
 use super::Shared;
 use crate::follower::Follower;
 use muster_model::event::{Event, Record};
-use muster_model::ids::{AttemptKey, JobId, Seq};
+use muster_model::ids::{JobId, Seq};
 use muster_model::names::NodeName;
 use muster_model::node::Stage;
 use muster_model::projection::Projection;
 use muster_model::units::Time;
+use muster_slo::recoveries::CountedRecoveries;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Begins with what stands now.
 pub(super) fn start(shared: Arc<Shared>) {
     let (brain, stop) = (shared.brain.clone(), shared.stop.clone());
-    let mut following =
-        Following { shared, service: HashMap::new(), jobs: BTreeSet::new(), recovered: Vec::new() };
+    let mut following = Following {
+        shared,
+        service: HashMap::new(),
+        jobs: BTreeSet::new(),
+        recovering: BTreeSet::new(),
+        counted: CountedRecoveries::default(),
+    };
     let after = following.begin_anew(Seq(0));
     Follower::start("health-follow", brain, after, following, stop);
 }
@@ -27,13 +33,15 @@ struct Following {
     service: HashMap<NodeName, Time>,
     /// Jobs to look at again.
     jobs: BTreeSet<JobId>,
-    /// Attempts that started, or made their first step, and when.
-    recovered: Vec<(AttemptKey, Time, bool)>,
+    /// Jobs whose attempts started, made their first step, or got another verdict.
+    recovering: BTreeSet<JobId>,
+    /// What was counted of recoveries. Those that were over before are not counted again.
+    counted: CountedRecoveries,
 }
 
 impl Projection for Following {
     fn apply(&mut self, r: &Record) {
-        let Following { shared, service, jobs, recovered } = self;
+        let Following { shared, service, jobs, recovering, counted } = self;
         match &r.event {
             Event::JobPlaced { key, .. }
             | Event::StopOrdered { key, .. }
@@ -42,9 +50,12 @@ impl Projection for Following {
             }
             Event::AttemptStarted { key, .. } => {
                 jobs.insert(key.job);
-                recovered.push((*key, r.at, false));
+                recovering.insert(key.job);
             }
-            Event::AttemptProgressed { key } => recovered.push((*key, r.at, true)),
+            Event::AttemptProgressed { key } | Event::AttemptAttributed { key, .. } => {
+                recovering.insert(key.job);
+            }
+            Event::JobsForgotten { jobs } => jobs.iter().for_each(|job| counted.forget(*job)),
             Event::NodeLost { node, .. } | Event::NodeRetired { node } => {
                 shared.attempts.gone(node);
             }
@@ -74,36 +85,41 @@ impl Projection for Following {
 
     fn begin_anew(&mut self, _: Seq) -> Seq {
         self.jobs.clear();
-        self.recovered.clear();
-        let (seq, service) = self.shared.brain.read(|s| {
+        self.recovering.clear();
+        let (seq, service, counted) = self.shared.brain.read(|s| {
             self.shared.attempts.rebuild(s);
             let ready = s.nodes.values().filter(|n| n.stage == Stage::Ready);
-            (s.seq, ready.map(|n| (n.name.clone(), n.stage_since)).collect())
+            let mut counted = CountedRecoveries::default();
+            for job in s.jobs.values() {
+                counted.count(job);
+            }
+            (s.seq, ready.map(|n| (n.name.clone(), n.stage_since)).collect(), counted)
         });
         self.service = service;
+        self.counted = counted;
         seq
     }
 
     fn wake(&mut self, _: Time, _: bool) -> Option<Time> {
         let jobs = std::mem::take(&mut self.jobs);
-        let recovered = std::mem::take(&mut self.recovered);
-        if jobs.is_empty() && recovered.is_empty() {
+        let recovering = std::mem::take(&mut self.recovering);
+        if jobs.is_empty() && recovering.is_empty() {
             return None;
         }
-        let Shared { brain, attempts, figures, .. } = &*self.shared;
+        let Following { shared, counted, .. } = self;
+        let Shared { brain, attempts, figures, .. } = &**shared;
         brain.read(|s| {
             if !jobs.is_empty() {
                 attempts.refresh(s, &jobs);
             }
-            for (key, at, working) in recovered {
-                let Some(job) = s.jobs.get(&key.job) else { continue };
-                // What Muster or the job itself ended is no recovery from a fault of hardware.
-                let Some(rec) = job.recovery.filter(|r| r.is_from_hardware(job)) else { continue };
-                // Only the attempt that the recovery ended with.
-                if working && rec.working_at == Some(at) {
-                    figures.loaded(&rec);
-                } else if !working && rec.started_at == Some(at) {
-                    figures.recovered(&rec);
+            for job in recovering.iter().filter_map(|id| s.jobs.get(id)) {
+                for new in counted.count(job) {
+                    if new.resumed {
+                        figures.recovered(&new.recovery);
+                    }
+                    if new.worked {
+                        figures.loaded(&new.recovery);
+                    }
                 }
             }
         });

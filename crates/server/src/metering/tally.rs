@@ -4,10 +4,10 @@
 use crate::brain::Brain;
 use crate::brain::stats::{Histogram, Timer};
 use muster_model::event::{Event, Record};
-use muster_model::ids::Seq;
+use muster_model::ids::{AttemptKey, Seq};
 use muster_model::job::Verdict;
 use muster_model::spec::Priority;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +38,9 @@ fn word(v: Verdict) -> &'static str {
     }
 }
 
+/// Ends of attempts that may still turn out to have been interruptions.
+const OWN_KEPT: usize = 20_000;
+
 /// Counts since this server began.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -45,6 +48,8 @@ pub(super) struct Tally {
     after: Seq,
     waits: [Timer; 4],
     counts: Mutex<Counts>,
+    /// Attempts that ended by themselves, as far as is known.
+    own: Mutex<BTreeSet<AttemptKey>>,
 }
 
 /// What is counted.
@@ -68,6 +73,7 @@ impl Tally {
             after,
             waits: std::array::from_fn(|_| Timer::with(&WAIT)),
             counts: Mutex::default(),
+            own: Mutex::default(),
         }
     }
 
@@ -80,6 +86,20 @@ impl Tally {
         CLASSES.iter().zip(&self.waits).map(|((_, word), t)| (*word, t.read())).collect()
     }
 
+    /// An attempt ended by itself, as far as is known.
+    fn ended_by_itself(&self, key: AttemptKey) {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.len() >= OWN_KEPT {
+            own.pop_first();
+        }
+        own.insert(key);
+    }
+
+    /// Was it counted as one that ended by itself? Once.
+    fn was_by_itself(&self, key: AttemptKey) -> bool {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner).remove(&key)
+    }
+
     /// Counts a record that the state holds already.
     pub(super) fn count(&self, r: &Record, brain: &Brain) {
         if r.seq <= self.after {
@@ -87,6 +107,7 @@ impl Tally {
         }
         let asked = match &r.event {
             Event::JobPlaced { key, .. } if key.attempt == 1 => Some(key.job),
+            Event::AttemptEnded { key, .. } => Some(key.job),
             Event::JobSucceeded { job } | Event::JobFailed { job, .. } => Some(*job),
             _ => None,
         };
@@ -101,11 +122,25 @@ impl Tally {
                     self.waits[n].observe(waited);
                 }
             }
-            Event::AttemptEnded { verdict, .. } => match verdict {
-                Verdict::Scheduler => c.preempted += 1,
-                Verdict::Success | Verdict::Operator => {}
-                v => *c.interrupted.entry(word(*v)).or_default() += 1,
-            },
+            Event::AttemptEnded { key, verdict, .. } => {
+                // What was found around its end is in the state already.
+                let past = job.iter().flat_map(|j| &j.past).find(|p| p.no == key.attempt);
+                let verdict = past.map_or(*verdict, |p| p.verdict);
+                match verdict {
+                    Verdict::Scheduler => c.preempted += 1,
+                    Verdict::Success | Verdict::Operator => {}
+                    v => *c.interrupted.entry(word(v)).or_default() += 1,
+                }
+                if verdict == Verdict::Application {
+                    self.ended_by_itself(*key);
+                }
+            }
+            // One that was counted as an interruption stays where it was counted: a counter only grows.
+            Event::AttemptAttributed { key, verdict, .. }
+                if verdict.is_interruption() && self.was_by_itself(*key) =>
+            {
+                *c.interrupted.entry(word(*verdict)).or_default() += 1;
+            }
             Event::JobSucceeded { .. } => {
                 *c.ended.entry("succeeded").or_default() += 1;
                 c.first += u64::from(job.is_some_and(|j| j.attempts <= 1));
