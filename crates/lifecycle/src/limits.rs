@@ -92,7 +92,7 @@ pub fn stop_holds(groups: &[GroupUse]) -> Option<String> {
                     "limit of {name}: {without} of {nodes} nodes cordoned by automation, {most} may be"
                 ),
                 Some(who) => format!(
-                    "limit of {name}: {without} of {nodes} nodes take no new work ({who}), {most} may be"
+                    "limit of {name}: {without} of {nodes} nodes get no new work ({who}), {most} may be"
                 ),
             }
         })
@@ -149,7 +149,7 @@ mod tests {
         let why = stop_holds(&[GroupUse { out_approved: 3, ..group(17, 5, 0) }]).unwrap();
         assert_eq!(
             why,
-            "limit of fleet: 5 of 17 nodes take no new work (3 approved by operators, \
+            "limit of fleet: 5 of 17 nodes get no new work (3 approved by operators, \
              2 by automation), 5 may be"
         );
     }
