@@ -442,8 +442,7 @@ impl Job {
                 None => reason.clone(),
             },
             exit_code: *exit_code,
-            // A snapshot of an older version may have the hold of a job that was cancelled.
-            held: held.as_ref().filter(|_| !state.is_final()).map(ToString::to_string),
+            held: held.as_ref().map(ToString::to_string),
             not_before: (not_before.0 > 0).then_some((*not_before).into()),
             attempts: *attempts,
             infrastructure_failures: *infrastructure_failures,

@@ -49,9 +49,9 @@ pub use reservations::ReservationEffect;
 pub use runbooks::{current_observation, current_step, rehearse};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{
-    ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, GpuUse,
-    HealthState, KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats, SiteRunbooks,
-    SloState, State, StoredFault,
+    ApplyError, Automation, AutomationStop, BookedReservation, ExternalCondition, FindingTreatment,
+    GpuUse, HealthState, KeyEntry, LogGeneration, ObjectiveStatus, ReservedStartStats,
+    SiteRunbooks, SloState, State, StoredFault,
 };
 
 use muster_model::command::{Answer, Refusal, Request};

@@ -395,8 +395,13 @@ fn read_node(mut node: Arc<Node>) -> Arc<Node> {
     node
 }
 
-/// A job of a snapshot. Older ones do not say what an attempt was stopped for.
+/// A job of a snapshot. Older ones do not say what an attempt was stopped for, and keep the hold of a
+/// job that ended: queued again, it would wait for somebody who let go of it.
 fn read_job(mut job: Arc<Job>) -> Arc<Job> {
-    Arc::make_mut(&mut job).past.iter_mut().for_each(PastAttempt::read_canceller);
+    let j = Arc::make_mut(&mut job);
+    j.past.iter_mut().for_each(PastAttempt::read_canceller);
+    if j.state.is_final() {
+        j.held = None;
+    }
     job
 }

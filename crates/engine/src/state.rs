@@ -16,12 +16,14 @@ mod payloads;
 pub(crate) mod saves;
 mod site_runbooks;
 mod slo_state;
+mod treatment;
 
 pub use error::ApplyError;
 pub use gpu_use::GpuUse;
 pub use health_state::{Automation, AutomationStop, HealthState};
 pub use site_runbooks::SiteRunbooks;
 pub use slo_state::{ExternalCondition, ObjectiveStatus, SloState};
+pub use treatment::FindingTreatment;
 
 use index::{AllocatedSlots, Index};
 use muster_model::command::Answer;

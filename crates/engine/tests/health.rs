@@ -48,7 +48,7 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, Stage};
 use muster_model::qualification::Outcome;
-use muster_model::remediation::{Act, Action, Mode, Remediation, RemediationStep};
+use muster_model::remediation::{Act, Action, Mode, Remediation, RemediationStep, Rule};
 use std::sync::Arc;
 
 /// Nodes that can be tested, reset and restarted.
@@ -150,6 +150,18 @@ pub(crate) fn pages(w: &TestSite) -> usize {
     let page =
         |e: &Event| matches!(e, Event::ActAsked { act } if matches!(act.act, Act::Page { .. }));
     w.log.iter().filter(|r| page(&r.event)).count()
+}
+
+/// What a policy has done about failure modes, one after the other.
+pub(crate) fn rule(kind: &str, steps: &[Action]) -> Rule {
+    Rule {
+        kind: Some(kind.into()),
+        pool: None,
+        sku: None,
+        steps: steps.to_vec(),
+        mode: None,
+        leave: None,
+    }
 }
 
 pub(crate) fn automatic(w: &mut TestSite, action: Action) {

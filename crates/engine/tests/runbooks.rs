@@ -9,7 +9,7 @@ use muster_model::entity::Entity;
 use muster_model::event::Event;
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::job::JobState;
-use muster_model::remediation::{Action, Mode, RemediationStep, Rule};
+use muster_model::remediation::{Action, Mode, RemediationStep};
 use muster_model::runbook::{Run, RunOutcome, StepAnswer, StepOutcome};
 use muster_model::tenant::{Role, TokenUse};
 use muster_model::units::Span;
@@ -84,6 +84,13 @@ fn test_site(role: Role) -> TestSite {
     let mut w = TestSite::new(8, 8);
     with_token(&mut w, role);
     w.ok(Command::SetRunbook { name: "empty-it".into(), text: Arc::from(BOOK) });
+    w
+}
+
+/// Nodes of which nothing is taken out of service, whatever is found there.
+fn watching(nodes: usize) -> TestSite {
+    let mut w = crate::health::able(nodes);
+    w.policy(|p| p.remediations.rules.push(crate::health::rule("*", &[Action::Watch])));
     w
 }
 
@@ -400,6 +407,26 @@ fn approvals_are_not_over_because_automation_runs() {
     assert_eq!(plan.outcome, RunOutcome::Resolved, "nothing is pending approval");
 }
 
+/// What a run of a runbook that began now would see of this.
+fn saw(w: &TestSite, book: &str, vars: BTreeMap<String, String>, what: &str) -> String {
+    let (state, who) = (w.engine.state().clone(), ann(Role::Operator));
+    let none = |_: &muster_runbook::Observable| None;
+    let plan = rehearse(state, book, &vars, &who, w.now, &none).unwrap();
+    let step = plan.steps.iter().find(|s| s.saw.starts_with(what));
+    step.map(|s| s.saw.clone()).unwrap_or_else(|| panic!("{plan:?}"))
+}
+
+#[test]
+fn a_run_does_not_wait_for_a_remediation_that_only_watches() {
+    let mut w = watching(8);
+    crate::health::xid79(&mut w, &node(1));
+    let r = crate::health::remediation(&w, &node(1)).unwrap();
+    assert_eq!((r.action, r.step), (Action::Watch, RemediationStep::Proposed));
+    let step = saw(&w, "gpu-reset", vars(1), "node.remediation_step");
+    assert!(step.starts_with("node.remediation_step is watched; "), "{step}");
+    assert!(saw(&w, "gpu-reset", vars(1), "node.approval").starts_with("node.approval is no; "));
+}
+
 #[test]
 fn a_check_for_an_approval_passes_where_somebody_has_to_decide_and_not_for_what_a_limit_delays() {
     let mut w = crate::health::able(32);
@@ -410,13 +437,6 @@ fn a_check_for_an_approval_passes_where_somebody_has_to_decide_and_not_for_what_
     }
     let delayed = crate::health::remediation(&w, &node(24)).unwrap();
     assert!(delayed.why.contains("limit of fleet"), "{}", delayed.why);
-    let saw = |w: &TestSite, book: &str, vars: BTreeMap<String, String>, what: &str| {
-        let (state, who) = (w.engine.state().clone(), ann(Role::Operator));
-        let none = |_: &muster_runbook::Observable| None;
-        let plan = rehearse(state, book, &vars, &who, w.now, &none).unwrap();
-        let step = plan.steps.iter().find(|s| s.saw.starts_with(what));
-        step.map(|s| s.saw.clone()).unwrap_or_else(|| panic!("{plan:?}"))
-    };
     let of_node = |w: &TestSite, i: usize| saw(w, "driver-hang", vars(i), "node.approval");
     let of_all = |w: &TestSite| saw(w, "approvals-wait", BTreeMap::new(), "automation.approvals");
     assert_eq!(of_node(&w, 0), "node.approval is yes; expected: is yes");
@@ -627,17 +647,7 @@ fn a_leaf_fails(w: &mut TestSite) -> u64 {
 
 #[test]
 fn an_incident_is_closed_with_everything_that_is_open_of_it() {
-    let mut w = crate::health::able(32);
-    w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("*".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::Watch],
-            mode: None,
-            leave: None,
-        });
-    });
+    let mut w = watching(32);
     let close = |id: u64| Command::CloseIncident { id, reason: "planned work".into() };
     assert_eq!(w.send(close(7)).unwrap_err().code, RefusalCode::NotFound);
     let id = a_leaf_fails(&mut w);
@@ -657,17 +667,7 @@ fn an_incident_is_closed_with_everything_that_is_open_of_it() {
 
 #[test]
 fn findings_of_an_incident_that_somebody_closed_are_part_of_no_other() {
-    let mut w = crate::health::able(32);
-    w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("*".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::Watch],
-            mode: None,
-            leave: None,
-        });
-    });
+    let mut w = watching(32);
     let fail = |w: &mut TestSite, nodes: usize| {
         let of = |i| {
             let gpu = Entity::Gpu(node(i), 3);

@@ -1,9 +1,10 @@
 //! What jobs share stands in a snapshot once, and is shared again when it is read.
 
 use crate::common::{TestSite, connected, gang, inventory, node, replay, report};
-use muster_engine::{SNAPSHOT_FORMAT, SnapshotError, State};
+use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, SnapshotError, State};
 use muster_model::command::{Actor, Command, Request};
 use muster_model::ids::JobId;
+use muster_model::job::JobState;
 use muster_model::node::{GpuFacts, GpuLink, Inventory, Nic, Stage};
 use muster_model::qualification::{Level, Outcome};
 use muster_model::spec::{JobSpec, Priority, Volume};
@@ -295,6 +296,24 @@ fn a_retired_node_costs_little_although_it_is_stored_for_ever() {
     assert!(size(&old) > 10_000);
     let read = State::from_bytes(SNAPSHOT_FORMAT, &old.to_bytes().unwrap()).unwrap();
     assert_eq!(read.digest(), w.engine.state().digest());
+}
+
+/// An older version kept the hold, and released the job when somebody queued it again.
+#[test]
+fn a_job_of_an_older_snapshot_that_ended_while_it_was_held_starts_when_it_is_queued_again() {
+    let mut w = TestSite::new(1, 8);
+    let id = w.submit(JobSpec { hold: true, ..gang(1, 1) });
+    let held = w.job(id).held.clone();
+    assert!(held.is_some());
+    w.ok(Command::Cancel { job: id });
+    let mut old = w.engine.state().clone();
+    Arc::make_mut(old.jobs.get_mut(&id).unwrap()).held = held;
+    let read = State::from_bytes(SNAPSHOT_FORMAT, &old.to_bytes().unwrap()).unwrap();
+    assert_eq!(read.digest(), w.engine.state().digest());
+    w.engine = Engine::new(read, Policy::default());
+    w.ok(Command::Requeue { job: id });
+    w.pass(Span::secs(1));
+    assert_eq!((w.job(id).state, w.job(id).held.as_ref()), (JobState::Starting, None));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use muster_engine::State;
 use muster_metering::{Part, Work, wanted_milli};
 use muster_model::job::{Job, JobState};
 use muster_model::names::{Label, NodeName};
-use muster_model::node::{Node, Stage};
+use muster_model::node::Node;
 use muster_model::spec::Priority;
 use muster_server::brain::Brain;
 use muster_server::metering::{CLASSES, Gauges, OUTCOMES};
@@ -63,7 +63,7 @@ fn count_fleet(brain: &Brain, now: muster_model::Time) -> FleetSnapshot {
 
 fn look_at_nodes(s: &State, now: muster_model::Time, out: &mut FleetSnapshot) {
     let maintenance = s.nodes_in_maintenance(now);
-    for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
+    for n in s.nodes.values() {
         let uses = gpu_uses(s, n, &maintenance);
         if uses == [0; 4] {
             continue;

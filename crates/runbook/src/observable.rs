@@ -37,7 +37,7 @@ looks! {
     /// What its remediation does.
     NodeRemediation "node.remediation" Some("node"), "none, watch, drain, reset_gpu, reboot, power_cycle, replace";
     /// How far that is. One that waits for an operator is at `approval`, whatever was done before.
-    NodeRemediationStep "node.remediation_step" Some("node"), "none, delayed, moving, approval, acting, repairing, testing";
+    NodeRemediationStep "node.remediation_step" Some("node"), "none, watched, delayed, moving, approval, acting, repairing, testing";
     /// Is a remediation of it pending approval? One that a limit delays is not.
     NodeApproval "node.approval" Some("node"), "yes or no";
     /// How its last test ended.

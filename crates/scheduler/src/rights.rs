@@ -4,7 +4,7 @@
 use crate::claims::Claims;
 use crate::cluster::{Cluster, UserLimit, UserUsage, limit_on};
 use crate::node::Ask;
-use crate::quota::LeftParts;
+use crate::quota::{LeftParts, QuotaShortage};
 use crate::words::plural;
 use crate::work::Work;
 use muster_model::policy::SitePolicy;
@@ -86,7 +86,15 @@ impl<'a> UserRights<'a> {
         });
         let sku = sku.unwrap_or_default();
         let milli = w.demand.milli(sku);
-        let short = self.c.quota_left(w, sku, self.claims.as_ref()).err()?;
+        let mut short = self.c.quota_left(w, sku, self.claims.as_ref()).err()?;
+        let ledger = &self.c.ledger;
+        let warning = self.c.is_beyond_quota(w);
+        // What the quotas never leave is why, whatever else is used up now.
+        let never = ledger.check_unused(&w.project, sku, w.tier, milli).err().filter(|_| warning);
+        if let Some(never) = never.as_ref().filter(|never| never.kind != short.kind) {
+            let left = ledger.left_parts(&w.project, &never.kind).left;
+            short = QuotaShortage { left, ..never.clone() };
+        }
         let of = short.kind.sku.as_ref().map(|s| format!(" of SKU {s}")).unwrap_or_default();
         let mut words = format!(
             "quota {} leaves {} of the {} GPUs{of} it asks for",
@@ -94,18 +102,17 @@ impl<'a> UserRights<'a> {
             gpus(short.left),
             gpus(milli)
         );
-        let warning = self.c.is_beyond_quota(w);
         if warning {
             words += ", and never will as the quotas are set";
         }
-        let parts = self.c.ledger.left_parts(&w.project, &short.kind);
+        let parts = ledger.left_parts(&w.project, &short.kind);
         // What is left now, and not any more when those whom others make room for run.
         let reserved = parts.left.saturating_sub(short.left);
         words += &format!(": {}", sum_words(&parts, reserved));
         if warning {
-            words += &self.never_words(w, sku, milli);
+            words += &never.map(|never| self.never_words(&never)).unwrap_or_default();
         } else {
-            let used = self.c.ledger.tree_usage(&w.project, &short.kind);
+            let used = ledger.tree_usage(&w.project, &short.kind);
             let kept = self.claims.as_ref().map_or(0, |c| c.reserved_for_others(w, &short.kind));
             let later = kept.saturating_sub(reserved);
             if later > 0 {
@@ -156,17 +163,13 @@ impl UserRights<'_> {
             .then(|| format!("the quotas never give project {project} the {asked} it asks for"))
     }
 
-    /// Why a quota never leaves a job that many GPUs. It waits all the same: an operator may set other
-    /// quotas at any time.
-    fn never_words(&self, w: &Work, sku: &str, milli: u64) -> String {
-        let ledger = &self.c.ledger;
-        let Err(short) = ledger.check_unused(&w.project, sku, w.tier, milli) else {
-            return String::new();
-        };
-        let kind = &short.kind;
-        match ledger.usage(&short.quota, kind.sku.as_deref(), kind.tier) {
+    /// Why a quota never leaves a job as many GPUs as it asks for. It waits all the same: an operator may
+    /// set other quotas at any time.
+    fn never_words(&self, never: &QuotaShortage) -> String {
+        let kind = &never.kind;
+        match self.c.ledger.usage(&never.quota, kind.sku.as_deref(), kind.tier) {
             Some(u) if !u.may_borrow => "; a root of the tree borrows from nobody".to_owned(),
-            _ => format!("; at most {} with what it may borrow", gpus(short.left)),
+            _ => format!("; at most {} with what it may borrow", gpus(never.left)),
         }
     }
 }

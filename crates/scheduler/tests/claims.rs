@@ -164,6 +164,19 @@ fn no_quota_is_the_reason_where_the_fleet_has_no_such_sku() {
 }
 
 #[test]
+fn what_a_quota_never_leaves_is_the_reason_also_where_another_of_its_limits_is_used_up_now() {
+    let own = r#"{"tree":[{"name":"a","projects":["p0"],
+        "gpus":[{"nominal":8},{"sku":"h100","nominal":4}]}]}"#;
+    let mut life = ClusterRun::new(fleet(1, 4, 8)).with_quotas(own);
+    let first = life.submit(gang(1, 4).of("p0", "u0"));
+    assert!(life.running(first));
+    let never = life.add(gang(1, 8).of("p0", "u0"));
+    let short = "quota a leaves 0 of the 8 GPUs of SKU h100 it asks for, and never will as the quotas \
+                 are set: 4 owned, 4 used";
+    assert_eq!(why(&life, never), format!("{short}; a root of the tree borrows from nobody"));
+}
+
+#[test]
 fn quota_is_claimed_back_from_spot_work_too_where_nodes_are_free() {
     let (mut life, lent) = all_lent(6, |b| b.low().spot());
     let claim = life.add(gang(1, 8).of("p0", "u0"));

@@ -316,25 +316,15 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
     match job.state {
         JobState::Queued => {}
         s if s.is_final() => {
-            let reason = job.after_last_end(&format!("requeued by {by}"));
             let not_before = fence_of_last(e, &job)?.max(e.lost_generation_until(&job));
-            let (by, unreported) = (Some(by), Vec::new());
-            let event = Event::JobRequeued { job: id, reason, not_before, by, unreported };
-            e.emit(Some(&job.project), event);
-            // Whoever asks for it now wants it to run; only what the site itself holds it for may
-            // still be so.
-            e.held_by_lost_ranks(id);
-            e.held_by_breaker(id);
+            queue_again(e, &job, by, not_before);
         }
         // Its ranks have all ended, so there is nothing to stop and nothing that still writes.
         _ if job.ending_until().is_some() => {
             e.conclude_job_now(id);
-            if let Some(ended) = e.state.jobs.get(&id).filter(|j| j.state.is_final()) {
-                let reason = ended.after_last_end(&format!("requeued by {by}"));
-                let not_before = Time(0);
-                let (by, unreported) = (Some(by), Vec::new());
-                let event = Event::JobRequeued { job: id, reason, not_before, by, unreported };
-                e.emit(Some(&job.project), event);
+            let ended = e.state.jobs.get(&id).filter(|j| j.state.is_final()).cloned();
+            if let Some(ended) = ended {
+                queue_again(e, &ended, by, Time(0));
             }
         }
         _ => {
@@ -343,6 +333,17 @@ pub(super) fn requeue(e: &mut Engine, req: &Request, id: JobId) -> Result<Answer
         }
     }
     Ok(Answer::Done)
+}
+
+/// A job that ended is queued again, because somebody asked for it.
+fn queue_again(e: &mut Engine, job: &Job, by: String, not_before: Time) {
+    let (id, reason) = (job.id, job.after_last_end(&format!("requeued by {by}")));
+    let (by, unreported) = (Some(by), Vec::new());
+    let event = Event::JobRequeued { job: id, reason, not_before, by, unreported };
+    e.emit(Some(&job.project), event);
+    // Whoever asks for it now wants it to run; only what the site itself holds it for may still be so.
+    e.held_by_lost_ranks(id);
+    e.held_by_breaker(id);
 }
 
 /// What it depends on ended otherwise than it must: back in the queue, it would be cancelled.

@@ -222,13 +222,7 @@ impl Engine {
         } else {
             self.state.index.jobs_attempted_since(now - AFTER).collect()
         };
-        let ended: Vec<Arc<Job>> = tried
-            .iter()
-            .filter_map(|id| self.state.jobs.get(id))
-            .filter(|j| j.past.last().is_some_and(|p| lately(j.id, p)))
-            .cloned()
-            .collect();
-        for job in ended {
+        for job in self.whose_last_attempt(&tried, lately) {
             let Some(p) = job.past.last().cloned() else { continue };
             let key = AttemptKey { job: job.id, attempt: p.no };
             let placement = self.work.failed.get(&key).map(|(_, p)| &**p);
@@ -286,13 +280,7 @@ impl Engine {
         };
         let lately = self.state.index.jobs_attempted_since(now - AFTER);
         let tried: BTreeSet<JobId> = jobs.iter().copied().chain(lately).collect();
-        let ended: Vec<Arc<Job>> = tried
-            .iter()
-            .filter_map(|id| self.state.jobs.get(id))
-            .filter(|j| j.past.last().is_some_and(|p| rests(j.id, p)))
-            .cloned()
-            .collect();
-        for job in ended {
+        for job in self.whose_last_attempt(&tried, rests) {
             let Some(p) = job.past.last() else { continue };
             let book = &self.state.health;
             let before = p.findings.iter().filter_map(|id| book.findings.get(id));
@@ -311,6 +299,16 @@ impl Engine {
             let event = Event::AttemptAttributed { key, verdict, findings, reason };
             self.emit(Some(&job.project), event);
         }
+    }
+
+    /// Those of these jobs of which this is so of the last attempt that ended.
+    fn whose_last_attempt(
+        &self,
+        jobs: &BTreeSet<JobId>,
+        is: impl Fn(JobId, &PastAttempt) -> bool,
+    ) -> Vec<Arc<Job>> {
+        let known = jobs.iter().filter_map(|id| self.state.jobs.get(id));
+        known.filter(|j| j.past.last().is_some_and(|p| is(j.id, p))).cloned().collect()
     }
 
     /// Did the attempt before this one end with the same exit code, by itself and with nothing found

@@ -1,6 +1,6 @@
 //! From an act of a runbook to the command that the API has for it.
 
-use super::observe::{awaits_approval, remediation};
+use super::observe::remediation;
 use crate::Engine;
 use muster_model::command::{Actor, Command, Refusal, RefusalCode, Request};
 use muster_model::names::NodeName;
@@ -211,7 +211,7 @@ impl Engine {
         };
         let all = || self.state.health.remediations_of(&node).filter(open);
         // One that a limit delays needs nobody.
-        let pending = all().find(|r| awaits_approval(&self.state, r));
+        let pending = all().find(|r| self.state.awaits_approval(r));
         let waits = pending.or_else(|| all().next());
         Ok(match kind {
             ActKind::Approve => Command::ApproveRemediation { id: waits.ok_or_else(none)?.id },

@@ -60,31 +60,27 @@ pub(super) fn remediation<'a>(s: &'a State, n: &NodeName) -> Option<&'a Arc<Reme
         .max_by_key(|r| (r.action, r.id))
 }
 
-/// Has an operator to decide about a remediation? What a limit, missing proof or stopped automation
-/// delays goes on by itself.
-pub(super) fn awaits_approval(s: &State, r: &Remediation) -> bool {
-    let stopped = s.health.automation.stopped.is_some();
-    r.is_pending() && !r.is_delayed(s.policy.remediations.mode(Action::Drain), stopped)
-}
-
 fn is_approval_pending(s: &State, n: &NodeName) -> bool {
-    s.health.remediations_of(n).any(|r| awaits_approval(s, r))
+    s.health.remediations_of(n).any(|r| s.awaits_approval(r))
 }
 
 /// How far the heaviest remediation of a node is: one that nobody has to decide about and that has
-/// not begun is delayed.
+/// not begun is delayed, unless it is only to watch.
 fn remediation_step(s: &State, n: &NodeName) -> &'static str {
     if is_approval_pending(s, n) {
         return "approval";
     }
-    match remediation(s, n).map(|r| r.step) {
-        None | Some(RemediationStep::Probation | RemediationStep::Ended) => "none",
-        Some(RemediationStep::Proposed) => "delayed",
-        Some(RemediationStep::Moving) => "moving",
-        Some(RemediationStep::Approval) => "approval",
-        Some(RemediationStep::Acting) => "acting",
-        Some(RemediationStep::Repairing) => "repairing",
-        Some(RemediationStep::Testing) => "testing",
+    let Some(r) = remediation(s, n) else { return "none" };
+    match r.step {
+        RemediationStep::Probation | RemediationStep::Ended => "none",
+        // Nothing more than that is to be done.
+        RemediationStep::Proposed if r.action == Action::Watch => "watched",
+        RemediationStep::Proposed => "delayed",
+        RemediationStep::Moving => "moving",
+        RemediationStep::Approval => "approval",
+        RemediationStep::Acting => "acting",
+        RemediationStep::Repairing => "repairing",
+        RemediationStep::Testing => "testing",
     }
 }
 
@@ -195,7 +191,7 @@ fn of_fleet(s: &State, look: &Observable) -> Value {
             number(nodes().filter(|n| crate::health::is_out(&s.health, n)).count())
         }
         Observable::AutomationApprovals => {
-            number(s.health.live_remediations().filter(|r| awaits_approval(s, r)).count())
+            number(s.health.live_remediations().filter(|r| s.awaits_approval(r)).count())
         }
         Observable::FleetProtected => number(nodes().filter(|n| n.protected).count()),
         Observable::FleetLost => number(nodes().filter(|n| !n.reachable).count()),

@@ -7,7 +7,7 @@ use muster_model::alert::{Condition, Urgency};
 use muster_model::finding::{Finding, Severity};
 use muster_model::ids::AttemptKey;
 use muster_model::node::Stage;
-use muster_model::remediation::{RemediationOutcome, RemediationStep};
+use muster_model::remediation::RemediationOutcome;
 use muster_model::units::Time;
 use muster_slo::conditions::{self, SiteConditions};
 use std::collections::BTreeMap;
@@ -64,8 +64,7 @@ impl Engine {
         if s.nodes.values().any(|n| n.protected && n.stage != Stage::Retired) {
             out.push(conditions::nodes_protected(s.lives.last().map_or(now, |l| l.at)));
         }
-        let waiting =
-            || s.health.live_remediations().filter(|r| r.step == RemediationStep::Approval);
+        let waiting = || s.health.live_remediations().filter(move |r| s.awaits_approval(r));
         let since = waiting().map(|r| r.since).min().unwrap_or(now);
         out.extend(conditions::approvals_wait(waiting().count() as u64, since));
         let gone = spares.iter().filter(|(_, of)| of.ready == 0);

@@ -72,6 +72,7 @@ impl Watch {
             | Event::QualificationEnded { .. }
             | Event::QualificationCancelled { .. }
             | Event::BreakerSet { .. }
+            | Event::PolicySet { .. }
             | Event::TopologySet { .. }
             | Event::RoutingSet { .. }
             | Event::SilenceSet { .. }

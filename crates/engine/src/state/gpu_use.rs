@@ -3,10 +3,11 @@
 use super::State;
 use super::index::block;
 use muster_model::names::NodeName;
-use muster_model::node::{Node, NodeRole};
+use muster_model::node::{Node, NodeRole, Stage};
 use muster_model::placement::GpuSet;
 
-/// GPUs of a node by what they are to new work. Together they are all GPUs that the node should have.
+/// GPUs of a node by what they are to new work. Together they are all GPUs that the node should have; one
+/// that is retired should have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GpuUse {
     /// Allocated to jobs, whatever is wrong there.
@@ -36,10 +37,13 @@ impl State {
         held
     }
 
-    /// GPUs of a node by what they are to new work. `in_maintenance`: the node is one of
-    /// [`State::nodes_in_maintenance`] now.
+    /// GPUs of a node by what they are to new work; those of a retired one are no GPUs of the fleet any more.
+    /// `in_maintenance`: the node is one of [`State::nodes_in_maintenance`] now.
     #[must_use]
     pub fn gpu_use(&self, n: &Node, in_maintenance: bool) -> GpuUse {
+        if n.stage == Stage::Retired {
+            return GpuUse::default();
+        }
         let missing = n.missing_set();
         let used = self.allocated_gpus(&n.name);
         let rest = n.gpu_set().or(missing).minus(used);

@@ -170,13 +170,20 @@ impl HealthState {
     /// they are kept.
     #[must_use]
     pub fn parts_of(&self, id: u64) -> Vec<Arc<Incident>> {
+        let mut joined: BTreeMap<u64, Vec<&Arc<Incident>>> = BTreeMap::new();
+        for i in self.incidents.values() {
+            if let Some(whole) = i.part_of {
+                joined.entry(whole).or_default().push(i);
+            }
+        }
         let mut parts: Vec<Arc<Incident>> = Vec::new();
         let mut wholes = vec![id];
         while let Some(whole) = wholes.pop() {
-            let joined = |i: &&Arc<Incident>| i.part_of == Some(whole);
-            let new: Vec<Arc<Incident>> = self.incidents.values().filter(joined).cloned().collect();
-            wholes.extend(new.iter().map(|i| i.id));
-            parts.extend(new);
+            // Each is looked at once: what this costs grows with the incidents that are kept.
+            for part in joined.remove(&whole).unwrap_or_default() {
+                wholes.push(part.id);
+                parts.push(Arc::clone(part));
+            }
         }
         parts
     }

@@ -1,6 +1,7 @@
 //! What the fourth version's log holds beside the third one's: findings and what follows from them.
 
 use crate::common::{TestSite, connected, crash, fault, gang, inventory, node, report};
+use crate::health::rule;
 use muster_engine::State;
 use muster_model::command::Command;
 use muster_model::entity::Entity;
@@ -10,7 +11,7 @@ use muster_model::job::PastAttempt;
 use muster_model::names::NodeName;
 use muster_model::placement::GpuSet;
 use muster_model::qualification::Outcome;
-use muster_model::remediation::{Action, RemediationStep, Rule};
+use muster_model::remediation::{Action, RemediationStep};
 use muster_model::units::Span;
 use serde_json::json;
 
@@ -69,14 +70,7 @@ pub(crate) fn live() -> TestSite {
     let open = w.engine.state().health.open().last().unwrap().id;
     w.ok(Command::CloseFinding { id: open, reason: "cable was moved".into() });
     w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("ecc-*".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::IsolateGpu],
-            mode: None,
-            leave: None,
-        });
+        p.remediations.rules.push(rule("ecc-*", &[Action::IsolateGpu]));
     });
     see(&mut w, "ecc-uncorrectable", Entity::Gpu(node(29), 1), Severity::Critical);
     let none = GpuSet::EMPTY;

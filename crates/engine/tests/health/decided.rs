@@ -1,6 +1,5 @@
 //! A GPU's next fault after an operator decided against a remediation of it.
 
-use super::lemons::rule;
 use super::*;
 use crate::common::replay;
 use muster_model::placement::GpuSet;

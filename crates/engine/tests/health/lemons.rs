@@ -6,21 +6,9 @@ use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::job::JobState;
 use muster_model::node::NodeRole;
 use muster_model::qualification::Level;
-use muster_model::remediation::Rule;
 use muster_model::units::Span;
 
 const DAY: Span = Span::hours(24);
-
-pub(super) fn rule(kind: &str, steps: &[Action]) -> Rule {
-    Rule {
-        kind: Some(kind.into()),
-        pool: None,
-        sku: None,
-        steps: steps.to_vec(),
-        mode: None,
-        leave: None,
-    }
-}
 
 /// Lost nodes are only watched here, so that they are back for the next day.
 fn calm(nodes: usize) -> TestSite {

@@ -2,22 +2,16 @@
 
 use super::*;
 use crate::common::{checkpoints, gang, replay};
+use muster_engine::{Engine, Policy};
 use muster_model::placement::GpuSet;
-use muster_model::remediation::{Leave, Rule};
+use muster_model::remediation::Leave;
 use muster_model::units::Span;
 
 /// A site where a GPU with memory errors is taken out, and the others of its node work.
 fn isolating(nodes: usize) -> TestSite {
     let mut w = able(nodes);
     w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("ecc-*".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::IsolateGpu],
-            mode: None,
-            leave: None,
-        });
+        p.remediations.rules.push(rule("ecc-*", &[Action::IsolateGpu]));
     });
     w
 }
@@ -192,14 +186,8 @@ fn undoing_what_was_not_begun_gives_no_gpu_back_that_an_operator_excluded() {
 fn a_rule_that_asks_for_approval_holds_a_drain() {
     let mut w = able(8);
     w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("thermal".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::Drain],
-            mode: Some(Mode::Approve),
-            leave: None,
-        });
+        let of_kind = rule("thermal", &[Action::Drain]);
+        p.remediations.rules.push(Rule { mode: Some(Mode::Approve), ..of_kind });
     });
     let n = node(1);
     see(&mut w, "thermal", Entity::Gpu(n.clone(), 3), Severity::Degraded);
@@ -300,5 +288,36 @@ fn isolated_gpus_count_in_the_limits_as_their_part_of_a_node() {
     assert_eq!(of(&w, &node(4)).excluded_gpus, GpuSet(1 << 3));
     assert_eq!((of(&w, &node(4)).stage, remediation(&w, &node(4))), (Stage::Ready, None));
     assert_eq!(stands(&w, &node(12)), (Stage::Quarantined, RemediationStep::Approval));
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+/// People are sent to the runbook about approvals: that one counts the same remediations.
+#[test]
+fn an_alert_is_open_while_an_operator_has_to_decide_that_something_begins() {
+    let mut w = able(16);
+    let policy = Policy { objectives: true, ..Policy::default() };
+    w.engine = Engine::new(w.engine.state().clone(), policy);
+    w.policy(|p| p.remediations.rules.push(rule("thermal", &[Action::Drain])));
+    let alerted = |w: &mut TestSite| {
+        w.sleep(Span::secs(10));
+        let open = |a: &muster_model::alert::Alert| a.kind == "approvals-wait";
+        w.engine.state().slo.open().any(|a| open(a) && a.gone_since.is_none())
+    };
+    let n = node(1);
+    stop(&mut w);
+    see(&mut w, "thermal", Entity::Gpu(n.clone(), 3), Severity::Degraded);
+    assert_eq!(stands(&w, &n), (Stage::Ready, RemediationStep::Proposed));
+    assert!(!alerted(&mut w), "it is delayed");
+    w.ok(Command::ResumeAutomation);
+    assert_eq!(stands(&w, &n).1, RemediationStep::Testing);
+    // Of another node the policy has an operator decide.
+    approves(&mut w, Action::Drain);
+    let n = node(9);
+    see(&mut w, "thermal", Entity::Gpu(n.clone(), 3), Severity::Degraded);
+    let r = remediation(&w, &n).unwrap();
+    assert_eq!((r.step, &r.why[..]), (RemediationStep::Proposed, "pending approval by the policy"));
+    assert!(alerted(&mut w));
+    w.ok(Command::ApproveRemediation { id: r.id });
+    assert!(!alerted(&mut w), "somebody decided");
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

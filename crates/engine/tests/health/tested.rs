@@ -1,6 +1,5 @@
 //! A node that passed its test: what was found before is over, whoever asked for the test.
 
-use super::lemons::rule;
 use super::*;
 use crate::common::{crash, gang, replay};
 use muster_model::job::{JobState, Verdict};

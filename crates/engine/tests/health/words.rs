@@ -5,7 +5,7 @@ use crate::common::{gang, node, replay};
 use muster_model::breaker::BreakerState;
 use muster_model::command::RefusalCode;
 use muster_model::placement::GpuSet;
-use muster_model::remediation::{RemediationOutcome, Rule};
+use muster_model::remediation::RemediationOutcome;
 use muster_model::topology::Level;
 use muster_model::units::Span;
 
@@ -102,14 +102,7 @@ fn a_node_is_not_returned_in_the_middle_of_a_reboot() {
 fn a_heavier_remediation_during_a_reboot_does_not_bring_the_node_back_before_its_end() {
     let (mut w, n, first) = rebooting();
     w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("ecc-*".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::Replace],
-            mode: None,
-            leave: None,
-        });
+        p.remediations.rules.push(rule("ecc-*", &[Action::Replace]));
     });
     see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 2), Severity::Critical);
     let heavier = remediation(&w, &n).unwrap();
@@ -133,14 +126,8 @@ fn the_act_of_a_remediation_that_a_heavier_one_follows_is_ended_by_that_ones_act
     let mut w = able(8);
     automatic(&mut w, Action::Reboot);
     w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("ecc-*".into()),
-            pool: None,
-            sku: None,
-            steps: vec![Action::ResetGpu],
-            mode: Some(Mode::Automatic),
-            leave: None,
-        });
+        let of_kind = rule("ecc-*", &[Action::ResetGpu]);
+        p.remediations.rules.push(Rule { mode: Some(Mode::Automatic), ..of_kind });
     });
     let n = node(1);
     see(&mut w, "ecc-uncorrectable", Entity::Gpu(n.clone(), 2), Severity::Critical);
@@ -267,14 +254,8 @@ fn detect_only_writes_down_and_does_nothing() {
 fn one_of_eight_gpus_is_isolated_where_the_policy_says_so() {
     let mut w = able(4);
     w.policy(|p| {
-        p.remediations.rules.push(Rule {
-            kind: Some("ecc-*".into()),
-            pool: None,
-            sku: Some("h100-sxm".into()),
-            steps: vec![Action::IsolateGpu, Action::Replace],
-            mode: None,
-            leave: None,
-        });
+        let of_kind = rule("ecc-*", &[Action::IsolateGpu, Action::Replace]);
+        p.remediations.rules.push(Rule { sku: Some("h100-sxm".into()), ..of_kind });
     });
     let (a, b) = (w.run(gang(1, 4)), w.run(gang(1, 4)));
     let n = w.nodes_of(a)[0].clone();

@@ -1,7 +1,7 @@
 //! Breakers of images, templates and nodes: failures that nothing else explains.
 
 use super::*;
-use crate::common::{gang, node, replay};
+use crate::common::{crash, gang, node, replay};
 use muster_engine::{Engine, Policy, SNAPSHOT_FORMAT, State};
 use muster_model::breaker::{BreakerState, Probe};
 use muster_model::command::{Actor, Answer, RefusalCode, Request};
@@ -353,6 +353,21 @@ fn a_job_that_ended_behind_a_breaker_is_held_no_more_and_again_when_it_is_queued
     assert_eq!(held(&w, job), "breaker image:team/x:1");
     w.ok(Command::Cancel { job });
     assert_eq!((w.job(job).state, held(&w, job).as_str()), (JobState::Cancelled, ""));
+    w.ok(Command::Requeue { job });
+    assert_eq!((w.job(job).state, held(&w, job)), (JobState::Queued, format!("breaker {x}")));
+    restart(&mut w);
+}
+
+#[test]
+fn a_job_that_is_queued_again_while_the_cause_of_its_end_is_looked_for_passes_no_breaker() {
+    let mut w = able(2);
+    let x = image("team/x:1");
+    let job = w.run(of_image("k", Some("team/x:1")));
+    w.ok(force(&x, BreakerState::Open));
+    let n = w.nodes_of(job)[0].clone();
+    w.pass(Span::secs(100));
+    w.report(job, &n, crash(0, 3));
+    assert!(w.job(job).ending_until().is_some(), "{:?}", w.job(job).state);
     w.ok(Command::Requeue { job });
     assert_eq!((w.job(job).state, held(&w, job)), (JobState::Queued, format!("breaker {x}")));
     restart(&mut w);

@@ -60,8 +60,9 @@ pub(super) struct IncidentTimeline {
     /// The numbers of the findings that are listed with these.
     finding_ids: BTreeSet<u64>,
     alerts: BTreeSet<String>,
-    /// What these alerts are grouped by: another alert may become part of one.
-    groups: BTreeSet<String>,
+    /// What those of them that are open are grouped by: another alert may become part of one. Such a
+    /// group may be a node, which has other alerts when these are over.
+    groups: BTreeMap<String, String>,
     /// Alerts that are not of it so far.
     others: BTreeMap<String, OtherAlert>,
     /// Those of the alerts that are pages.
@@ -90,7 +91,7 @@ impl IncidentTimeline {
             abouts: nodes.iter().map(|n| NodeSubjects::new(s, n)).collect(),
             incidents: all().map(|i| i.id).collect(),
             finding_ids: all().flat_map(|i| &i.findings).copied().collect(),
-            groups: all().map(|i| format!("incident:{}", i.id)).collect(),
+            groups: BTreeMap::new(),
             others: BTreeMap::new(),
             incident,
             findings,
@@ -189,12 +190,14 @@ impl IncidentTimeline {
             }
             Event::AlertOpened { alert } if self.refers_to(&alert.link) => {
                 self.alerts.insert(alert.id.clone());
-                self.groups.insert(alert.group.clone());
+                self.groups.insert(alert.id.clone(), alert.group.clone());
                 self.pages_by(alert);
                 let text = format!("{}: {}", alert.urgency.word(), alert.summary);
                 self.add(r, "alert", None, text);
             }
             Event::AlertChanged { alert } if self.alerts.contains(&alert.id) => {
+                // It may have been over, and be open again.
+                self.groups.insert(alert.id.clone(), alert.group.clone());
                 self.pages_by(alert);
             }
             Event::AlertAcknowledged { id, acknowledgement } if self.alerts.contains(id) => {
@@ -226,6 +229,7 @@ impl IncidentTimeline {
                 self.called += u32::from(*ok && was_sent(message));
             }
             Event::AlertClosed { alert } if self.alerts.contains(&alert.id) => {
+                self.groups.remove(&alert.id);
                 self.add(r, "alert", None, "over".to_owned());
             }
             _ if self.within(r.at) => self.read_within(r),
@@ -248,10 +252,10 @@ impl IncidentTimeline {
                 }
             }
             Event::AlertClosed { alert } => {
+                // One that is over may come back and be the same: people were notified of it then.
+                let Some(into) = &alert.merged_into else { return };
                 let Some(other) = self.others.remove(&alert.id) else { return };
-                let into = alert.merged_into.as_ref();
-                let joins = into.is_some_and(|group| self.groups.contains(group));
-                if joins && !self.alerts.contains(&alert.id) {
+                if self.is_own_group(into) && !self.alerts.contains(&alert.id) {
                     self.called += other.called;
                     self.wanted += u32::from(other.page);
                     let text = format!("became part of it: {}", alert.summary);
@@ -260,6 +264,13 @@ impl IncidentTimeline {
             }
             _ => {}
         }
+    }
+
+    /// Is what becomes part of this group a part of the incident now?
+    fn is_own_group(&self, group: &str) -> bool {
+        let incident = group.strip_prefix("incident:").and_then(|id| id.parse::<u64>().ok());
+        incident.is_some_and(|id| self.incidents.contains(&id))
+            || self.groups.values().any(|open| open == group)
     }
 
     /// Is this the address of the incident, of one that became part of it, or of a finding of these?
@@ -379,29 +390,16 @@ impl IncidentTimeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health::fixture::record;
     use muster_model::alert::{Acknowledgement, AlertState, Topic};
     use muster_model::entity::Entity;
     use muster_model::finding::{Closed, Severity};
-    use muster_model::ids::{AttemptKey, Seq};
+    use muster_model::ids::AttemptKey;
     use muster_model::job::StopReason;
     use muster_model::node::Stage;
     use muster_model::remediation::AskedAct;
 
     const MIN: i64 = 60_000;
-
-    fn record(at: i64, project: Option<&str>, event: Event) -> Record {
-        let project = project.map(|p| p.parse().unwrap());
-        Record {
-            seq: Seq(1),
-            at: Time(at),
-            v: 1,
-            org: String::new(),
-            project,
-            actor: "system".into(),
-            key: None,
-            event,
-        }
-    }
 
     fn alert(link: &str, urgency: Urgency) -> Box<Alert> {
         Box::new(Alert {
@@ -517,6 +515,43 @@ mod tests {
         assert_eq!((s.impact(Time(200 * MIN), 0).pages, s.wanted), (2, 2));
         let joined = s.entries.iter().filter(|e| e.text == "became part of it: leaf l1 is lost");
         assert_eq!(joined.count(), 1);
+    }
+
+    #[test]
+    fn what_becomes_part_of_an_alert_of_a_node_counts_while_that_is_the_incidents() {
+        let mut s = IncidentTimeline::new(&Site::default(), incident());
+        let page = |id: &str, link: &str, group: &str, into: Option<&str>| {
+            let mut alert = alert(link, Urgency::Page);
+            (alert.id, alert.group) = (id.into(), group.into());
+            alert.merged_into = into.map(Into::into);
+            alert
+        };
+        let of_node = || page("a5", "/findings/5", "node:n1", None);
+        let of_job = |id: &str, into: Option<&str>| page(id, "/findings/9", "job:4", into);
+        let notified = |id: &str| Event::AlertsNotified {
+            receiver: "oncall".parse().unwrap(),
+            alerts: vec![(id.into(), AlertChange::Firing)],
+        };
+        let joins = |s: &mut IncidentTimeline, at, id: &str| {
+            s.read(&record(at, None, Event::AlertOpened { alert: of_job(id, None) }));
+            s.read(&record(at, None, notified(id)));
+            // It goes away for a moment before.
+            s.read(&record(at, None, Event::AlertClosed { alert: of_job(id, None) }));
+            s.read(&record(at, None, Event::AlertChanged { alert: of_job(id, None) }));
+            let joined = of_job(id, Some("node:n1"));
+            s.read(&record(at, None, Event::AlertClosed { alert: joined }));
+        };
+        s.read(&record(61 * MIN, None, Event::AlertOpened { alert: of_node() }));
+        joins(&mut s, 62 * MIN, "b1");
+        assert_eq!((s.impact(Time(200 * MIN), 0).pages, s.wanted), (1, 2));
+        s.read(&record(63 * MIN, None, Event::AlertClosed { alert: of_node() }));
+        // A month later the node has other alerts.
+        joins(&mut s, 43_200 * MIN, "b2");
+        assert_eq!((s.impact(Time(200 * MIN), 0).pages, s.wanted), (1, 2));
+        // The same alert of the incident is open again.
+        s.read(&record(43_201 * MIN, None, Event::AlertChanged { alert: of_node() }));
+        joins(&mut s, 43_202 * MIN, "b3");
+        assert_eq!((s.impact(Time(200 * MIN), 0).pages, s.wanted), (2, 3));
     }
 
     #[test]

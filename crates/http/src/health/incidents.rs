@@ -176,20 +176,12 @@ fn change(r: &Record, nodes: &BTreeSet<NodeName>) -> Option<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::health::fixture;
 
     #[test]
     fn the_first_connection_of_a_node_that_joined_is_no_change() {
         let node: NodeName = "n1".parse().unwrap();
-        let record = |at: i64, event: Event| Record {
-            seq: Seq(1),
-            at: Time(at),
-            v: 1,
-            org: String::new(),
-            project: None,
-            actor: "system".into(),
-            key: None,
-            event,
-        };
+        let record = |at, event| fixture::record(at, None, event);
         let joined = Event::NodeEnrolled {
             node: node.clone(),
             machine: "m1".into(),

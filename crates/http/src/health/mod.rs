@@ -88,3 +88,22 @@ async fn order(app: &App, writer: &Writer, raw: &[u8], command: Command) -> Repl
     writer.caller.over_site(Role::Operator)?;
     Ok(writer.call(app, raw, command).await?.seq)
 }
+
+#[cfg(test)]
+mod fixture {
+    use muster_model::{Event, Record, Seq, Time};
+
+    /// A record of which nothing but its moment, its project and its event counts.
+    pub(super) fn record(at: i64, project: Option<&str>, event: Event) -> Record {
+        Record {
+            seq: Seq(1),
+            at: Time(at),
+            v: 1,
+            org: String::new(),
+            project: project.map(|p| p.parse().unwrap()),
+            actor: "system".into(),
+            key: None,
+            event,
+        }
+    }
+}

@@ -12,16 +12,14 @@ use axum::response::Response;
 use muster_api::{ReasonRequest, Remediation, RemediationsQuery};
 use muster_engine::State as Site;
 use muster_model::Command;
-use muster_model::remediation::{Action, Remediation as ModelRemediation};
+use muster_model::remediation::Remediation as ModelRemediation;
 use muster_model::tenant::Role;
 use std::sync::Arc;
 
 /// The remediation as the API shows it, with its act.
 pub(crate) fn view(s: &Site, r: &ModelRemediation) -> Remediation {
     let act = r.act.and_then(|id| s.health.acts.get(&id));
-    let stopped = s.health.automation.stopped.is_some();
-    let delayed = r.is_delayed(s.policy.remediations.mode(Action::Drain), stopped);
-    Remediation::of(r, act.map(|a| &**a), delayed)
+    Remediation::of(r, act.map(|a| &**a), s.is_delayed(r))
 }
 
 /// List remediations, newest first.

@@ -8,13 +8,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::node::state_word;
 use muster_api::{Finding, HealthSummary, Kind};
-use muster_engine::State as Site;
+use muster_engine::{FindingTreatment, State as Site};
 use muster_model::alert::{Alert, AlertState, Topic, Urgency};
 use muster_model::finding::{Finding as ModelFinding, Severity};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, Stage};
 use muster_model::placement::GpuSet;
-use muster_model::remediation::{RemediationOutcome, RemediationStep};
+use muster_model::remediation::RemediationOutcome;
 use muster_model::slo::NodeServiceFacts;
 use muster_model::units::Time;
 use muster_slo::service::concerns_service;
@@ -149,71 +149,21 @@ fn has_own_line(s: &Site, f: &ModelFinding, whole: bool) -> bool {
     !whole || f.incident.is_none() || by_operator
 }
 
-/// What is being done about a finding; worst first.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum FindingTreatment {
-    /// Nothing, and nothing is to be.
-    Alone,
-    /// Nothing: an operator undid what was chosen.
-    Undone,
-    /// Nothing: an operator said no to what was chosen.
-    Denied,
-    /// Nothing: a limit or a stop holds it back, in words.
-    Held(String),
-    /// Nothing before somebody approves it.
-    Approval,
-    /// Nothing now: it is watched.
-    Watched,
-    /// Nothing now: its node passed its test and is in service on probation.
-    Probation,
-    /// Something.
-    Acted,
-}
-
-/// What is under way on a node counts for all that was found there.
+/// What is being done about a finding.
 fn tended(s: &Site, f: &Finding) -> FindingTreatment {
-    let own = f.remediation.as_ref().and_then(|t| t.parse::<u64>().ok());
-    let chosen = own.and_then(|r| s.health.remediations.get(&r));
-    let own = chosen.filter(|r| r.outcome.is_none());
     let node: Option<NodeName> = f.node.as_ref().and_then(|n| n.parse().ok());
-    let there = node.iter().flat_map(|n| s.health.remediations_of(n));
-    let mut all: Vec<_> = own.into_iter().chain(there).collect();
-    // A node that is watched for something else is not helped by that.
-    if all.iter().any(|r| r.action.takes_node()) {
-        all.retain(|r| r.action.takes_node());
-    }
-    if all.is_empty() {
-        return match chosen.and_then(|r| r.outcome) {
-            Some(RemediationOutcome::Denied) => FindingTreatment::Denied,
-            Some(RemediationOutcome::Undone) => FindingTreatment::Undone,
-            _ => FindingTreatment::Alone,
-        };
-    }
-    if all.iter().any(|r| r.is_in_progress()) {
-        return FindingTreatment::Acted;
-    }
-    if all.iter().any(|r| r.step == RemediationStep::Approval) {
-        return FindingTreatment::Approval;
-    }
-    match all.iter().find(|r| r.action.awaits_approval(r.step)) {
-        Some(held) => FindingTreatment::Held(held.why.clone()),
-        None if all.iter().any(|r| r.is_probation()) => FindingTreatment::Probation,
-        None => FindingTreatment::Watched,
-    }
+    let chosen = f.remediation.as_ref().and_then(|id| id.parse().ok());
+    s.treatment(node.as_ref(), chosen)
 }
 
-/// Incidents with critical findings that are open, where nothing is done about any of these and
-/// nothing waits to be; and how many critical findings without a line of their own are pending
-/// approval.
-fn of_incidents(s: &Site) -> (BTreeSet<u64>, usize) {
-    let (mut alone, mut approvals) = (BTreeMap::<u64, bool>::new(), 0);
-    for f in s.health.open().filter(|f| f.seen.severity == Severity::Critical) {
-        let Some(incident) = f.incident else { continue };
-        let how = tended(s, &findings::view(f));
-        *alone.entry(incident).or_insert(true) &= how == FindingTreatment::Alone;
-        approvals += usize::from(how == FindingTreatment::Approval && !has_own_line(s, f, true));
-    }
-    (alone.into_iter().filter(|(_, alone)| *alone).map(|(id, _)| id).collect(), approvals)
+/// How many critical findings without a line of their own are pending approval.
+fn approvals_of_incidents(s: &Site) -> usize {
+    let pending = |f: &&Arc<ModelFinding>| {
+        f.seen.severity == Severity::Critical
+            && !has_own_line(s, f, true)
+            && s.treatment(f.seen.entity.node(), f.remediation) == FindingTreatment::Approval
+    };
+    s.health.open().filter(pending).count()
 }
 
 /// That remediations of so many critical findings were denied or undone, and what closes these.
@@ -321,7 +271,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
             attention.push("no spare node is left".to_owned());
         }
     }
-    let (untreated, approvals) = if whole { of_incidents(s) } else { <_>::default() };
+    let untreated = if whole { s.untreated_incidents() } else { BTreeSet::new() };
     for i in &out.incidents {
         let line = format!("incident {}: {}", i.id, i.summary);
         let id = i.id.parse::<u64>().ok();
@@ -341,6 +291,7 @@ fn evaluate(s: &Site, out: &mut HealthSummary, whole: bool, now: Time) {
         *critical.entry(how.unwrap_or(FindingTreatment::Alone)).or_default() += 1;
     }
     // Those of incidents are reported with them; but the list of what is pending has theirs, too.
+    let approvals = if whole { approvals_of_incidents(s) } else { 0 };
     if approvals > 0 {
         *critical.entry(FindingTreatment::Approval).or_default() += approvals;
     }
@@ -431,7 +382,7 @@ mod tests {
     use super::*;
     use muster_model::alert::AlertChange;
     use muster_model::finding::ObservedFinding;
-    use muster_model::remediation::{Action, Mode};
+    use muster_model::remediation::{Action, Mode, RemediationStep};
     use muster_slo::notifications::Notification;
     use serde_json::json;
 
@@ -594,6 +545,25 @@ mod tests {
             at("proposed", "watch"),
             shown(FindingTreatment::Watched, "1 critical finding is watched")
         );
+    }
+
+    #[test]
+    fn a_finding_is_pending_approval_where_its_remediation_is() {
+        let at = |action: &str, mode: &str, approved: Option<&str>| {
+            let remediation = json!({"id": 31, "finding": 12, "kind": "gpu-off-bus",
+                "node": "hgx-01", "action": action, "step_index": 0, "mode": mode,
+                "leave": "now", "step": "proposed", "why": "so", "at": 0, "since": 0,
+                "approved": approved});
+            let mut site = Site::default();
+            site.health.remediations.insert(31, serde_json::from_value(remediation).unwrap());
+            let shown = remediations::view(&site, &site.health.remediations[&31]);
+            (tended(&site, &muster_api::samples::finding(12)), shown.state)
+        };
+        let approval = (FindingTreatment::Approval, "pending approval".to_owned());
+        assert_eq!(at("drain", "approve", None), approval, "the policy has an operator decide");
+        let held = (FindingTreatment::Held("so".into()), "delayed".to_owned());
+        assert_eq!(at("reboot", "approve", None), held, "a limit delays that its node is taken");
+        assert_eq!(at("reboot", "approve", Some("user:ann")).0, FindingTreatment::Acted);
     }
 
     #[test]

@@ -339,16 +339,7 @@ mod tests {
             location: Location::unplaced(&node),
             key: None,
         };
-        let r = Record {
-            seq: Seq(1),
-            at: Time(1000),
-            v: 1,
-            org: String::new(),
-            project: None,
-            actor: "system".into(),
-            key: None,
-            event,
-        };
+        let r = crate::health::fixture::record(1000, None, event);
         assert_eq!(stage(&r, &node, Some(Time(1000))).as_deref(), Some("joined"));
         assert_eq!(
             stage(&r, &node, Some(Time(10))).as_deref(),

@@ -63,7 +63,7 @@ async fn an_hour_in_which_all_is_well_is_twelve_records_and_a_failure_is_reporte
 /// An answer about objectives names the record that it follows from: what was counted up to that record is
 /// in it, however short ago somebody else asked.
 #[tokio::test(flavor = "multi_thread")]
-async fn objectives_are_told_as_of_the_record_that_the_answer_names() {
+async fn objectives_are_shown_as_of_the_record_that_the_answer_names() {
     let s = site().await;
     let counter = s.app.counter();
     let bad =

@@ -228,6 +228,23 @@ async fn gpus_of_a_node_in_maintenance_are_not_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn gpus_of_a_retired_node_are_counted_nowhere() {
+    let s = site_with(HttpConfig { metrics_every: Duration::ZERO, ..patient() }).await;
+    for (verb, body) in [("drain", json!({"reason": "sold"})), ("retire", Value::Null)] {
+        let got = s.post(&s.operator, &format!("/v1/nodes/n1/{verb}"), &body).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+    }
+    let page = s.get(&s.operator, "/metrics").await;
+    let page = String::from_utf8_lossy(&page.body).into_owned();
+    for state in ["used", "free", "out", "spare"] {
+        let line = format!("muster_gpus{{state=\"{state}\"}} 0\n");
+        assert!(page.contains(&line), "{line} in\n{page}");
+    }
+    assert!(page.contains("muster_nodes{state=\"retired\"} 1\n"), "{page}");
+    assert!(!page.contains("muster_sku_gpus{"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_report_counts_every_agent_that_is_connected_once() {
     let s = site().await;
     let connected: BTreeMap<NodeName, String> =

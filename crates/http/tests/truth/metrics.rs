@@ -54,10 +54,9 @@ pub(super) fn metrics_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Cont
     let held: u64 = log.nodes.keys().map(|n| log.held(n.as_str()).len() as u64).sum();
     same("muster_gpus", &[("state", "used")], held);
     // Also those that fell off the bus: nobody should miss them in the sum.
-    let all: u64 = log.nodes.values().map(|n| u64::from(n.gpus.or(n.missing).len())).sum();
-    same("muster_gpus", &[], all);
     let kept = log.nodes.values().filter(|n| n.stage != Stage::Retired);
     let kept: u64 = kept.map(|n| u64::from(n.gpus.or(n.missing).len())).sum();
+    same("muster_gpus", &[], kept);
     if kept > 0 {
         same("muster_sku_gpus", &[], kept);
     }
