@@ -342,7 +342,7 @@ mod tests {
                 "at": "2026-01-31T12:00:00.000Z", "kind": "job_placed", "origin": "decision",
                 "project": null, "actor": "muster", "data": { "job": job },
             });
-            tx.send(Ok(serde_json::from_value(event).expect("an event"))).await.expect("room");
+            tx.send(Ok(serde_json::from_value(event).expect("an event"))).await.expect("sent");
         }
         let mut deaf = false;
         look_due(&mut rx, 4, &mut deaf).await;
