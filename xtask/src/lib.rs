@@ -79,4 +79,23 @@ mod tests {
         assert!(!is_of_a_package("CARGO_TARGET_DIR".as_ref()));
         assert!(!is_of_a_package("CARGO_HOME".as_ref()));
     }
+
+    #[test]
+    fn the_page_of_what_works_counts_its_own_rows() {
+        let page = std::fs::read_to_string(root().join("docs/capabilities.md")).expect("a page");
+        let states: Vec<&str> = page
+            .lines()
+            .map(|line| line.split('|').map(str::trim).collect::<Vec<_>>())
+            .filter(|cells| cells.len() > 4 && cells[1].ends_with(|c: char| c.is_ascii_digit()))
+            .map(|cells| cells[3])
+            .collect();
+        let count = |state: &str| states.iter().filter(|s| **s == state).count();
+        let [works, part, not_yet] = ["**works**", "part", "not yet"].map(count);
+        assert_eq!(works + part + not_yet, states.len(), "{states:?}");
+        let said = format!(
+            "Of {} requirements {works} work, {part} work in part, and {not_yet} are not there yet.",
+            states.len()
+        );
+        assert!(page.contains(&said), "it should say: {said}");
+    }
 }

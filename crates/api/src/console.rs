@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 pub struct ConsoleLayout {
     /// Frames carry the version of the layout they are for.
     pub version: u64,
-    /// What the numbers of the column `state` mean: the states of nodes, `excluded` and `missing` of single GPUs, and
-    /// `maintenance` where a node is ready and a maintenance window of it is open. A GPU is free where its state is
-    /// `ready`, no job has it, no breaker is open and its node is no spare: new work may be placed there now.
+    /// What the numbers of the column `state` mean: the states of nodes, `excluded` and `missing` of single GPUs, and of
+    /// a node that is ready `maintenance` where a maintenance window of it is open, and `stopping` where ranks of an
+    /// attempt that was given up may still run. A GPU is free where its state is `ready`, no job has it, no breaker is
+    /// open and its node is no spare: new work may be placed there now.
     pub states: Vec<String>,
     /// Racks, in order.
     pub racks: Vec<LayoutRack>,

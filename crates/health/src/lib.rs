@@ -14,6 +14,7 @@
 //! - [`mod@lemon`]: nodes that fail more often than their work explains.
 //! - [`mod@hazard`]: how likely a GPU is to fail within a month.
 //! - [`idle`]: which GPUs are held and do nothing, and when that is reported of an attempt.
+//! - [`identity`]: two machines that have the identity of one node.
 //! - [`detect`]: what follows from faults and figures; [`watch`]: rows and steps in, news out.
 //!
 //! No clock, no I/O, no randomness. Decisions come from integers, or from floating-point sums made
@@ -35,6 +36,7 @@ pub mod ettr;
 pub mod fabric;
 pub mod faults;
 pub mod hazard;
+pub mod identity;
 pub mod idle;
 pub mod interval;
 pub mod lemon;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// The exit code that a finished job stands for.
 pub fn exit_code(job: &Job) -> u8 {
@@ -303,21 +304,51 @@ pub async fn until_final_seen(
             return Ok(job);
         }
         seen(&job);
-        tokio::select! {
-            event = heard.recv(), if !deaf => match event {
-                Some(Ok(event)) if event.job() == Some(job.number) => {}
-                Some(Ok(_)) => continue,
-                Some(Err(_)) | None => { deaf = true; continue; }
-            },
-            () = tokio::time::sleep(Duration::from_secs(if deaf { 1 } else { 10 })) => {}
-        }
+        look_due(&mut heard, job.number, &mut deaf).await;
         job = client.job(&job.id).await?;
+    }
+}
+
+/// Waits until a job is worth a look: something happened to it, or the last look was a while ago. What
+/// happens to others is no reason for one. `deaf`: no more is heard.
+async fn look_due(
+    heard: &mut mpsc::Receiver<Result<Event, ClientError>>,
+    job: u64,
+    deaf: &mut bool,
+) {
+    let from = Instant::now();
+    loop {
+        let patience = Duration::from_secs(if *deaf { 1 } else { 10 });
+        tokio::select! {
+            event = heard.recv(), if !*deaf => match event {
+                Some(Ok(event)) if event.job() == Some(job) => return,
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => *deaf = true,
+            },
+            () = tokio::time::sleep_until(from + patience) => return,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_happens_to_another_job_is_no_reason_to_look() {
+        let (tx, mut rx) = mpsc::channel(4);
+        for job in [5, 6, 4, 7] {
+            let event = serde_json::json!({
+                "at": "2026-01-31T12:00:00.000Z", "kind": "job_placed", "origin": "decision",
+                "project": null, "actor": "muster", "data": { "job": job },
+            });
+            tx.send(Ok(serde_json::from_value(event).expect("an event"))).await.expect("sent");
+        }
+        let mut deaf = false;
+        look_due(&mut rx, 4, &mut deaf).await;
+        let next: Event = rx.try_recv().expect("one is left").expect("an event");
+        assert_eq!((next.job(), deaf), (Some(7), false));
+    }
 
     #[test]
     fn an_attempt_is_over_when_its_job_waits_again_or_has_another() {

@@ -70,7 +70,9 @@ async fn task_hint(client: &Client, given: &str) -> Option<String> {
     let query = JobsQuery { name: Some(name.into()), limit: Some(1), ..JobsQuery::default() };
     let found = client.jobs(&query).await.ok()?;
     let array = found.items.into_iter().find(|j| j.name == name)?.array?;
-    Some(format!("task {index} of array `{name}` is {}_{index}", array.parent))
+    // An array need not have a task of this index.
+    let task = client.job(&format!("{}_{index}", array.parent)).await.ok()?;
+    Some(format!("task {index} of array `{name}` is {}", task.id))
 }
 
 /// The array that is meant: its plain id or its name was given, not one of its tasks.

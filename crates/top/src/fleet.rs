@@ -14,6 +14,7 @@ pub(super) enum Glyph {
     Enrolled,
     Testing,
     Maintenance,
+    Stopping,
     Cordoned,
     Drained,
     Draining,
@@ -31,13 +32,14 @@ pub(super) enum Glyph {
 
 impl Glyph {
     /// Every one, best first.
-    pub(super) const ALL: [Glyph; 19] = [
+    pub(super) const ALL: [Glyph; 20] = [
         Glyph::Free,
         Glyph::Part,
         Glyph::Full,
         Glyph::Enrolled,
         Glyph::Testing,
         Glyph::Maintenance,
+        Glyph::Stopping,
         Glyph::Cordoned,
         Glyph::Drained,
         Glyph::Draining,
@@ -62,6 +64,7 @@ impl Glyph {
             Glyph::Enrolled => 'e',
             Glyph::Testing => 't',
             Glyph::Maintenance => 'M',
+            Glyph::Stopping => 'S',
             Glyph::Cordoned => 'c',
             Glyph::Drained => 'D',
             Glyph::Draining => 'd',
@@ -87,6 +90,7 @@ impl Glyph {
             Glyph::Enrolled => "enrolled",
             Glyph::Testing => "tested",
             Glyph::Maintenance => "maintenance",
+            Glyph::Stopping => "stopping",
             Glyph::Cordoned => "cordoned",
             Glyph::Drained => "drained",
             Glyph::Draining => "draining",
@@ -104,11 +108,13 @@ impl Glyph {
     }
 
     /// The server decides what is in service, by the rule of the objectives: such a node has the state `ready`,
-    /// or `maintenance` while a window of it is open, and these are what those states are drawn as.
+    /// `maintenance` while a window of it is open, or `stopping` while old ranks may still run there, and these are
+    /// what those states are drawn as.
     pub(super) fn in_service(self) -> bool {
         let filled = matches!(self, Glyph::Free | Glyph::Part | Glyph::Full);
         let apart = matches!(self, Glyph::Excluded | Glyph::Missing);
-        filled || apart || matches!(self, Glyph::Finding | Glyph::Breaker | Glyph::Maintenance)
+        let blocked = matches!(self, Glyph::Maintenance | Glyph::Stopping);
+        filled || apart || blocked || matches!(self, Glyph::Finding | Glyph::Breaker)
     }
 
     /// Somebody should look at it.
@@ -122,6 +128,7 @@ impl Glyph {
             "enrolled" => Glyph::Enrolled,
             "qualifying" => Glyph::Testing,
             "maintenance" => Glyph::Maintenance,
+            "stopping" => Glyph::Stopping,
             "cordoned" => Glyph::Cordoned,
             "drained" => Glyph::Drained,
             "draining" => Glyph::Draining,
@@ -150,7 +157,7 @@ pub(super) struct NodeSum {
     pub(super) gpus: u32,
     pub(super) held: u32,
     /// GPUs that are not allocated and get no new work: excluded, missing, blocked by an open breaker, on a
-    /// node that is out of service, or in a maintenance window. What is neither this, allocated nor a spare is
+    /// node that is out of service, on which old ranks may still run, or in a maintenance window. What is neither this, allocated nor a spare is
     /// free, as the server counts it (`State::gpu_use`) and the console's map does (`allocatedOrFree`).
     pub(super) out: u32,
     /// GPUs that would be free, and wait to replace a node that fails.

@@ -30,7 +30,7 @@ fn ago(span: Span) -> muster_api::Timestamp {
     (NOW - span).into()
 }
 
-const STATES: [&str; 15] = [
+const STATES: [&str; 16] = [
     "ready",
     "cordoned",
     "draining",
@@ -46,6 +46,7 @@ const STATES: [&str; 15] = [
     "excluded",
     "missing",
     "maintenance",
+    "stopping",
 ];
 
 /// So many racks of four nodes with eight GPUs each, two racks a leaf.
@@ -362,19 +363,21 @@ fn sums_of_nodes_are_those_of_health() {
 }
 
 #[test]
-fn gpus_of_a_node_in_maintenance_are_not_free() {
+fn gpus_of_a_node_in_maintenance_or_with_old_ranks_are_not_free() {
     let mut m = site(1, View::Fleet);
     let mut cells: Vec<GpuCell> = (0..4).flat_map(|n| (0..8).map(move |g| cell(n, g))).collect();
     m.update(frame(FrameBody::Whole(cells.clone())));
     let shown = text(&mut m, 120, 24);
     assert!(shown.contains("allocated 27  free 5  blocked 0"), "{shown}");
-    cells.iter_mut().for_each(|c| c.state = state("maintenance"));
-    m.update(frame(FrameBody::Whole(cells)));
-    let shown = text(&mut m, 120, 24);
-    // In service all the same: `muster health` and the objectives do not count a window.
-    assert!(shown.contains("in service 4  leaving 0  unhealthy 0"), "{shown}");
-    assert!(shown.contains("allocated 27  free 0  blocked 5"), "{shown}");
-    assert!(shown.contains("M maintenance"), "{shown}");
+    for (word, legend) in [("maintenance", "M maintenance"), ("stopping", "S stopping")] {
+        cells.iter_mut().for_each(|c| c.state = state(word));
+        m.update(frame(FrameBody::Whole(cells.clone())));
+        let shown = text(&mut m, 120, 24);
+        // In service all the same: `muster health` and the objectives count neither.
+        assert!(shown.contains("in service 4  leaving 0  unhealthy 0"), "{shown}");
+        assert!(shown.contains("allocated 27  free 0  blocked 5"), "{shown}");
+        assert!(shown.contains(legend), "{shown}");
+    }
 }
 
 #[test]

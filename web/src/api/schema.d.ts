@@ -2842,9 +2842,10 @@ export interface components {
             /** @description SKUs of GPUs. */
             skus: string[];
             /**
-             * @description What the numbers of the column `state` mean: the states of nodes, `excluded` and `missing` of single GPUs, and
-             *     `maintenance` where a node is ready and a maintenance window of it is open. A GPU is free where its state is
-             *     `ready`, no job has it, no breaker is open and its node is no spare: new work may be placed there now.
+             * @description What the numbers of the column `state` mean: the states of nodes, `excluded` and `missing` of single GPUs, and of
+             *     a node that is ready `maintenance` where a maintenance window of it is open, and `stopping` where ranks of an
+             *     attempt that was given up may still run. A GPU is free where its state is `ready`, no job has it, no breaker is
+             *     open and its node is no spare: new work may be placed there now.
              */
             states: string[];
             /**

@@ -37,9 +37,10 @@ test('a GPU blocked by an open breaker gets no new work: it is not called free',
   expect(classOf('ready', Flag.breaker | 3)).toBe('out');
 });
 
-test('a GPU of a node in maintenance is as one of a cordoned node, and of no unknown state', () => {
-  for (const flags of [0, Flag.allocated, 2, 3])
-    expect(classOf('maintenance', flags)).toBe(classOf('cordoned', flags));
+test('a GPU of a node in maintenance or with old ranks is as one of a cordoned node', () => {
+  for (const state of ['maintenance', 'stopping'])
+    for (const flags of [0, Flag.allocated, 2, 3])
+      expect(classOf(state, flags)).toBe(classOf('cordoned', flags));
 });
 
 const remediation = (node: string, step: 'proposed' | 'approval') => ({
@@ -100,6 +101,7 @@ test('allocated and free are counted by one rule, whatever colour a GPU has', ()
   expect(allocatedOrFree('ready', Flag.spare | Flag.allocated)).toBe('allocated');
   expect(allocatedOrFree('cordoned', Flag.spare)).toBe('neither');
   expect(allocatedOrFree('maintenance', 0)).toBe('neither');
+  expect(allocatedOrFree('stopping', 0)).toBe('neither');
   expect(usage(fleet)).toEqual({ allocated: 2, free: 1, spare: 0, neither: 1 });
   const broken = { ...fleet, columns: { ...fleet.columns, flags: new Uint8Array([132, 4, 128, 0]) } };
   expect(usage(broken as Picture)).toEqual({ allocated: 2, free: 0, spare: 0, neither: 2 });

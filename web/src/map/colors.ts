@@ -153,6 +153,7 @@ export const SCALES: Partial<Record<Mode, { from: number; to: number; unit: stri
 const CLASS_OF: Record<string, Class> = {
   ready: 'free',
   maintenance: 'away',
+  stopping: 'away',
   cordoned: 'away',
   draining: 'away',
   drained: 'away',
@@ -184,8 +185,8 @@ export function classOf(state: string, flags: number, avoided = false): Class {
 
 /**
  * Allocated: a job has it, whatever is wrong there. Free: no job has it and new work may go there: its state is `ready`,
- * which the server says of no node in a maintenance window. Spare: it would be free, and waits to replace a node that
- * fails. `muster top` counts so too.
+ * which the server says of no node in a maintenance window, nor of one on which old ranks may still run. Spare: it
+ * would be free, and waits to replace a node that fails. `muster top` counts so too.
  */
 export function allocatedOrFree(state: string, flags: number): 'allocated' | 'free' | 'spare' | 'neither' {
   if (flags & Flag.allocated) return 'allocated';

@@ -165,7 +165,7 @@ mod tests {
         for part in [
             "podman run --rm",
             "--name muster-ab-7.1-4",
-            "--network host",
+            "--pid private --network host",
             "--cgroup-parent /muster/n/7.1",
             "--memory 67108864b",
             "--device nvidia.com/gpu=0 --device nvidia.com/gpu=2",

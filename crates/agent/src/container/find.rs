@@ -76,9 +76,14 @@ impl Runtime {
             return Ok(true);
         }
         let mut help = muster_supervise::foreign(&self.words[0]);
-        let said = output_within(help.args(["run", "--help"]), HELP).map_err(|e| {
-            format!("{} cannot be asked what it can do: `run --help`: {e}", self.words[0])
-        })?;
+        let unknown = |why: &dyn std::fmt::Display| {
+            format!("{} cannot be asked what it can do: `run --help`: {why}", self.words[0])
+        };
+        let said = output_within(help.args(["run", "--help"]), HELP).map_err(|e| unknown(&e))?;
+        // Who fails has not said that it cannot.
+        if !said.status.success() {
+            return Err(unknown(&said.status));
+        }
         Ok(String::from_utf8_lossy(&said.stdout).contains("--user "))
     }
 }
@@ -243,6 +248,17 @@ mod tests {
         assert!(!described_in(dir.path()));
         std::fs::write(dir.path().join("nvidia.yaml"), "kind: nvidia.com/gpu").unwrap();
         assert!(described_in(dir.path()));
+    }
+
+    #[test]
+    fn a_runtime_that_fails_is_asked_again_what_it_can_do() {
+        // A shell runs no file called `run`.
+        let fails = Runtime::new(Kind::Containerd, vec!["/bin/sh".into()]);
+        let runtime = OnceLock::from(Some(fails));
+        let containers = Containers { runtime, ..Containers::default() };
+        let why = containers.knows_users().unwrap_err();
+        assert!(why.contains("`run --help`: exit status"), "{why}");
+        assert!(containers.must_be_asked());
     }
 
     #[test]

@@ -31,17 +31,19 @@ pub(crate) fn is_runtime(pid: i32) -> bool {
     RUNTIME.contains(&String::from_utf8_lossy(&name).trim())
 }
 
-/// Whether a process belongs to the runtime still: also one that is about to become a container's first.
-pub(crate) fn is_making(pid: i32) -> bool {
-    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    is_runtime(pid) || name.starts_with(b"runc:[")
-}
-
 /// Whether a process is the first of a container.
 pub(crate) fn is_first(pid: i32) -> bool {
     let status = process::status(pid);
     let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
     numbers.is_some_and(|n| n.split_whitespace().skip(1).last() == Some("1"))
+}
+
+/// Whether a process is the first of a container and runs the job's program. What a runtime makes a
+/// container with, such as a hook, is none, and neither is its own process that is about to become the
+/// first, nor one that is gone by now.
+pub(crate) fn has_begun(pid: i32) -> bool {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    is_first(pid) && !is_runtime(pid) && !name.starts_with(b"runc:[")
 }
 
 /// A file of variables in memory, which the runtime reads and nobody else. A value of several

@@ -42,7 +42,8 @@ pub(super) fn words(
     let mut add = |words: &[&str]| all.extend(words.iter().map(|s| (*s).to_owned()));
     // Signals are sent to the container's processes themselves.
     add(&["run", "--rm", "--pull=never", "--sig-proxy=false", "--replace", "--name", name]);
-    add(&["--network", "host", "--log-driver", "none"]);
+    // Whatever the node has configured: ranks see no other processes, and the first one shows that it runs.
+    add(&["--pid", "private", "--network", "host", "--log-driver", "none"]);
     add(&["--security-opt", "no-new-privileges", "--cap-drop", "all"]);
     match w.account {
         Some(who) => {

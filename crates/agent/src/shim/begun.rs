@@ -42,8 +42,7 @@ pub(super) fn watch(order: &Order, ranks: &Ranks) -> Late {
     let work = move || {
         let slot =
             SignalTargets { group: group.as_ref(), shim: Some(&me), ranks: &pids, contained: true };
-        let has_begun =
-            || slot.all_pids().iter().any(|p| !pids.contains(p) && !container::is_making(*p));
+        let has_begun = || slot.all_pids().iter().any(|p| container::has_begun(*p));
         let from = Instant::now();
         loop {
             if clients.iter().all(ProcessId::gone) || has_begun() {

@@ -508,11 +508,14 @@ pub(crate) fn a_runtime_that_hangs_ends_the_attempt_with_the_command_and_its_lim
     let word = long_sleep(k);
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("podman");
-    let script = format!("case \"$1\" in image) exit 0;; *) exec sleep {word};; esac\n");
+    // It hangs with another program that it started, such as a hook: that is no container.
+    let script = format!(
+        "case \"$1\" in image) exit 0;; run) sleep {word} & exec sleep {word};; *) exec sleep {word};; esac\n"
+    );
     std::fs::write(&program, script).unwrap();
     let words = vec!["/bin/sh".to_owned(), program.display().to_string()];
     let short = Duration::from_millis(1);
-    let limits = Limits { start: short, remove: short, ..Limits::default() };
+    let limits = Limits { start: Duration::from_secs(1), remove: short, ..Limits::default() };
     let containers = Arc::new(Containers::podman(Pull::Never, words).with_limits(limits));
     let mut b = Bench::ungrouped(RunnerTools {
         containers,

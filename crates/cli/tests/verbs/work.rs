@@ -142,6 +142,9 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_reported() {
     says(&c.muster(&["explain", &array]), &["2 tasks: 2 succeeded"]);
     let named = c.muster(&["describe", "job", "sweep_4"]);
     refuses(&named, 3, &[&format!("task 4 of array `sweep` is {array}_4")]);
+    let none = c.muster(&["describe", "job", "sweep_9"]);
+    refuses(&none, 3, &["there is no job called `sweep_9`"]);
+    assert!(!none.stderr.contains(&format!("{array}_9")), "{none:?}");
     refuses(&c.muster(&["requeue", &array]), 5, &["muster requeue --all"]);
     says(
         &c.muster(&["requeue", "--all", &array]),

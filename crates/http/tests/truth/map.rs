@@ -92,6 +92,7 @@ pub(super) fn cells_and_log(log: &Fold, said: &MomentAnswers, wrong: &mut Contra
             let known = match () {
                 () if gpus > 0 && !bit(node.gpus.0) => "missing",
                 () if bit(node.excluded.0) => "excluded",
+                () if node.word() == "ready" && why == "still stopping old ranks" => "stopping",
                 () if node.word() == "ready" && why.starts_with("maintenance window ") => {
                     "maintenance"
                 }

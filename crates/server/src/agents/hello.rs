@@ -1,10 +1,10 @@
 //! An agent with a certificate says who it is and everything it sees.
 
-use super::copies;
 use super::node_entry::{NodeEntry, SKEW_MS, Session};
 use super::{Inner, bounds, identity, join, refused};
 use crate::brain::{Attach, BrainError};
 use muster_engine::{NodeHello, State};
+use muster_health::identity::ConnectingAgent;
 use muster_link::LinkError;
 use muster_link::messages::{FromServer, Hello};
 use muster_link::tls::Peer;
@@ -126,9 +126,10 @@ pub(super) async fn enter(
         Err(no) => return Ok(Err(no)),
     };
     let node_entry = inner.node_entry_or_new(node);
+    let simulated = hello.inventory.simulated;
+    let agent = ConnectingAgent { boot: &hello.boot, from: addr.ip(), simulated };
     let Some((site, noted, forgotten, changed)) = verdict else {
-        let line = copies::other_machine(hello, addr.ip());
-        identity::report(inner, &node_entry, node, line).await;
+        identity::report(inner, &node_entry, node, agent.of_other_machine()).await;
         let message = format!(
             "this certificate belongs to another machine: node {node} is enrolled elsewhere; join this machine under a name of its own"
         );
@@ -150,7 +151,7 @@ pub(super) async fn enter(
         node_entry.last_heartbeat().is_some_and(|h| inner.clock().since(h) < lost_after)
     };
     if let Err(other) = node_entry.claim(&session, fresh) {
-        node_entry.other_machines().refused(hello, addr.ip());
+        node_entry.other_machines().refused(&agent);
         let message = format!(
             "another agent with the identity of node {node} is connected from {}: stop one of the two; if it is gone, this one is let in after {lost_after}",
             other.addr
@@ -234,7 +235,7 @@ pub(super) async fn enter(
         inner.foreign.fetch_add(foreign as u64, Ordering::Relaxed);
         tracing::warn!(%node, foreign, "the agent reports attempts that never ran there: they are ignored");
     }
-    let other = node_entry.other_machines().entered(hello, addr.ip());
+    let other = node_entry.other_machines().entered(&agent);
     if let Some(line) = other {
         identity::report(inner, &node_entry, node, line).await;
     }

@@ -2,38 +2,29 @@
 
 use super::Inner;
 use super::node_entry::NodeEntry;
-use muster_model::FailureMode;
+use muster_health::identity;
 use muster_model::command::Command;
-use muster_model::entity::Entity;
-use muster_model::finding::{ObservedFinding, Severity};
+use muster_model::finding::ObservedFinding;
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 
-/// It is over when nothing of it was seen for so long.
-const OVER: Span = Span::hours(1);
 /// Between two looks whether it is over.
 pub(super) const LOOK: Span = Span::mins(1);
 
-const KIND: FailureMode = FailureMode::COPIED_IDENTITY;
-
 /// Writes it down, unless that was done a moment ago.
 pub(super) async fn report(inner: &Inner, entry: &NodeEntry, node: &NodeName, line: String) {
-    if !entry.other_machines().may_report(inner.clock()) {
+    if !entry.may_report_copy(inner.clock()) {
         return;
     }
     tracing::warn!(%node, "another machine has the identity of this node: {line}");
-    let (entity, now) = (Entity::Node(node.clone()), inner.brain.now());
-    let seen = ObservedFinding::new(KIND.code(), entity, Severity::Warning, now).because(line);
-    record(inner, vec![seen]).await;
+    record(inner, vec![identity::copied(node, line, inner.brain.now())]).await;
 }
 
 /// Reports that it is over, where nothing of it was seen for long.
 pub(super) async fn close_old(inner: &Inner, now: Time) {
-    let over: Vec<ObservedFinding> = inner.brain.read(|s| {
-        let old =
-            s.health.open().filter(|f| f.seen.kind == KIND && now.since(f.seen.last_seen) >= OVER);
-        old.map(|f| ObservedFinding { over: true, ..f.seen.clone() }).collect()
-    });
+    let over: Vec<ObservedFinding> = inner
+        .brain
+        .read(|s| s.health.open().filter_map(|f| identity::over(&f.seen, now)).collect());
     if !over.is_empty() {
         record(inner, over).await;
     }

@@ -6,7 +6,6 @@ mod bounds;
 mod checkpoints;
 mod conn;
 mod connections;
-mod copies;
 mod fabric;
 mod faults;
 mod hello;

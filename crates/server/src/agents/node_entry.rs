@@ -1,10 +1,10 @@
 //! A node's place here, and the agent that sits on it.
 
-use super::copies::OtherMachines;
 use super::faults::Gate;
 use super::pace::Pace;
 use crate::telemetry::{Columns, Ring, Window};
 use muster_engine::State;
+use muster_health::identity::OtherMachines;
 use muster_health::idle::IdleGpus;
 use muster_link::messages::FromServer;
 use muster_model::clock::STEPS_APART;
@@ -64,6 +64,9 @@ const CHANGES: u64 = 10;
 /// And then one in this time.
 const CHANGE_EVERY: Span = Span::secs(6);
 
+/// That another machine has its identity is written down so often.
+const COPY_EVERY: Span = Span::mins(1);
+
 /// A node's place: outlives its connections.
 #[derive(Debug, Default)]
 pub(super) struct NodeEntry {
@@ -82,6 +85,8 @@ pub(super) struct NodeEntry {
     rows: Mutex<Pace>,
     /// What is known of other machines with its identity.
     other_machines: Mutex<OtherMachines>,
+    /// How often that is written down.
+    copies: Mutex<Pace>,
 }
 
 impl NodeEntry {
@@ -157,6 +162,11 @@ impl NodeEntry {
 
     pub(super) fn other_machines(&self) -> MutexGuard<'_, OtherMachines> {
         lock(&self.other_machines)
+    }
+
+    /// Whether that another machine has its identity may be written down now.
+    pub(super) fn may_report_copy(&self, now: Time) -> bool {
+        lock(&self.copies).wait(now, COPY_EVERY, 1).is_none()
     }
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Option<TestProgress>> {

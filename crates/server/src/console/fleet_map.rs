@@ -1,6 +1,6 @@
 //! The picture itself: one cell for every GPU.
 
-use super::layout::{EXCLUDED, Layout, MAINTENANCE, MISSING, states};
+use super::layout::{EXCLUDED, Layout, MAINTENANCE, MISSING, STOPPING, states};
 use super::snapshot::{NodeSnapshot, SiteSnapshot};
 use crate::telemetry::Columns;
 use muster_api::node::state_word;
@@ -219,9 +219,11 @@ fn fill(
 }
 
 /// The state of a node's GPUs. An open breaker has a flag, and is why it gets no new work, whatever else is.
-fn node_state(seen: &NodeSnapshot) -> &'static str {
+pub(super) fn node_state(seen: &NodeSnapshot) -> &'static str {
     match state_word(&seen.node) {
-        "ready" if seen.in_maintenance && seen.node.breaker.is_none() => MAINTENANCE,
+        "ready" if seen.node.breaker.is_some() => "ready",
+        "ready" if !seen.node.orphans.is_empty() => STOPPING,
+        "ready" if seen.in_maintenance => MAINTENANCE,
         word => word,
     }
 }

@@ -15,10 +15,12 @@ pub(super) const MISSING: &str = "missing";
 /// Of a node that is ready and gets no new work while a maintenance window is open: whoever counts by the
 /// state of a GPU does not take it for free.
 pub(super) const MAINTENANCE: &str = "maintenance";
+/// Of a node that is ready and gets no new work because ranks of an attempt that was given up may still run there.
+pub(super) const STOPPING: &str = "stopping";
 
 /// States in the order of their numbers: those of nodes, then the others.
 pub(super) fn states() -> impl Iterator<Item = &'static str> {
-    muster_api::node::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING, MAINTENANCE])
+    muster_api::node::NODE_STATES.iter().copied().chain([EXCLUDED, MISSING, MAINTENANCE, STOPPING])
 }
 
 /// The layout as it is sent, and what is needed to fill frames.

@@ -1,14 +1,19 @@
 //! Order of nodes, words of events, figures that tremble.
 
 use super::Viewer;
-use super::fleet_map::{Cell, CellNames, Change, FleetMap, NONE};
+use super::fleet_map::{Cell, CellNames, Change, FleetMap, NONE, node_state};
 use super::frame::{kind, next};
 use super::hints::hint;
-use super::layout::Layout;
+use super::layout::{Layout, MAINTENANCE, STOPPING, states};
 use super::order::natural;
+use super::snapshot::NodeSnapshot;
 use bytes::Bytes;
+use muster_model::entity::Entity;
 use muster_model::event::{Event, Record, SCHEMA};
+use muster_model::ids::{AttemptKey, JobId};
+use muster_model::node::{Inventory, Node};
 use muster_model::remediation::{Action, RemediationStep};
+use muster_model::topology::Location;
 use muster_model::{Seq, Time};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -30,6 +35,33 @@ fn a_node_that_is_only_watched_waits_for_nobody() {
     assert_eq!(waits(Action::Watch), ([false, false, false], true));
     assert_eq!(waits(Action::RestartJob), ([true, false, false], true));
     assert_eq!(waits(Action::Drain), ([true, false, false], true));
+}
+
+/// Whoever counts by the state of a GPU does not count its GPUs as free.
+#[test]
+fn a_node_that_is_ready_and_gets_no_new_work_is_not_shown_as_ready() {
+    let node: Node = serde_json::from_value(serde_json::json!({
+        "name": "n1", "stage": "ready", "reachable": true, "cordon": null,
+        "inventory": Inventory::default(), "location": Location::unplaced(&"n1".parse().unwrap()),
+        "address": "", "host": "", "machine": "m", "boot": "boot-1", "enrolled_at": 0,
+        "changed_at": 0, "version": 1,
+    }))
+    .unwrap();
+    let state = |orphan: Option<AttemptKey>, in_maintenance: bool, breaker: Option<Entity>| {
+        let orphans = orphan.into_iter().collect();
+        let node = Arc::new(Node { orphans, breaker, ..node.clone() });
+        let (figures, findings) = (None, Vec::new());
+        let (remediated, waits) = (false, false);
+        node_state(&NodeSnapshot { node, figures, findings, in_maintenance, remediated, waits })
+    };
+    let orphan = Some(AttemptKey { job: JobId(7), attempt: 1 });
+    assert_eq!(state(None, false, None), "ready");
+    assert_eq!(state(orphan, false, None), STOPPING);
+    assert_eq!(state(None, true, None), MAINTENANCE);
+    // As the list of nodes says why: an open breaker, which has a flag here, comes first.
+    assert_eq!(state(orphan, true, None), STOPPING);
+    assert_eq!(state(orphan, true, Some(Entity::Site)), "ready");
+    assert!([STOPPING, MAINTENANCE].iter().all(|word| states().any(|s| s == *word)));
 }
 
 #[test]

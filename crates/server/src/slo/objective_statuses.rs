@@ -88,7 +88,8 @@ impl ObjectiveStatuses {
         self.serve(brain, |kept, s| kept.serves(s, least), |_, moment| Arc::clone(moment))
     }
 
-    /// The same as of the state that the closure sees: for what is read from both.
+    /// The same as of the state that the closure sees: for what is read from both. Where records keep coming
+    /// it is worked out anew at each call, one call at a time.
     pub fn read<R>(&self, brain: &Brain, f: impl FnOnce(&State, &ObjectiveMoment) -> R) -> R {
         self.serve(brain, |kept, s| kept.serves(s, s.seq), |s, moment| f(s, moment))
     }
@@ -100,11 +101,13 @@ impl ObjectiveStatuses {
         f: impl FnOnce(&State, &Arc<ObjectiveMoment>) -> R,
     ) -> R {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        brain.read_polled(|s| {
+        brain.read_polled(move |s| {
             let now = kept.take().filter(|k| serves(k, s));
             let now = now.unwrap_or_else(|| KeptMoment::of(s, brain.now()));
             let moment = Arc::clone(&now.moment);
             *kept = Some(now);
+            // Others need not wait for what is made of it.
+            drop(kept);
             f(s, &moment)
         })
     }

@@ -22,7 +22,8 @@ pub(super) fn tone(glyph: Glyph) -> Tone {
         Glyph::Enrolled | Glyph::Testing | Glyph::Draining => Tone::Busy,
         Glyph::Cordoned | Glyph::Drained | Glyph::Protected | Glyph::Suspect => Tone::Warn,
         Glyph::Excluded | Glyph::Missing | Glyph::Finding => Tone::Warn,
-        Glyph::Breaker | Glyph::Repairing | Glyph::Maintenance => Tone::Warn,
+        Glyph::Breaker | Glyph::Repairing => Tone::Warn,
+        Glyph::Maintenance | Glyph::Stopping => Tone::Warn,
         Glyph::Quarantined | Glyph::Unknown | Glyph::Lost => Tone::Bad,
     }
 }
