@@ -174,7 +174,11 @@ impl Run {
 
     /// What the tests of the stores run against. Where not everything is required, a machine without
     /// one runs the others: those that need it skip themselves, and are counted.
-    fn database<T>(&mut self, required: bool, get: impl FnOnce() -> Result<T>) -> Option<Option<T>> {
+    fn database<T>(
+        &mut self,
+        required: bool,
+        get: impl FnOnce() -> Result<T>,
+    ) -> Option<Option<T>> {
         self.step("PostgreSQL", || match get() {
             Err(error) if !required => {
                 eprintln!("warning: {error:#}; tests that need PostgreSQL are skipped");
@@ -338,9 +342,9 @@ mod tests {
     #[test]
     fn without_a_database_the_other_tests_run_unless_everything_is_required() {
         let mut run = Run::default();
-        assert_eq!(run.database(false, || anyhow::bail!("no PostgreSQL") as Result<u8>), Some(None));
+        assert_eq!(run.database::<u8>(false, || Err(anyhow!("no PostgreSQL"))), Some(None));
         assert_eq!(run.total.failed, 0);
-        assert_eq!(run.database(true, || anyhow::bail!("no PostgreSQL") as Result<u8>), None);
+        assert_eq!(run.database::<u8>(true, || Err(anyhow!("no PostgreSQL"))), None);
         assert_eq!(run.total.failed, 1);
         assert_eq!(run.database(true, || Ok(7)), Some(Some(7)));
     }
