@@ -33,7 +33,7 @@ impl From<PastError> for Failure {
     fn from(e: PastError) -> Failure {
         match e {
             PastError::Brain(e) => e.into(),
-            PastError::Archived | PastError::TooMuch { .. } => {
+            PastError::Archived | PastError::TooMuch => {
                 Failure::new(StatusCode::GONE, "gone", e.to_string())
             }
             PastError::Before => Failure::bad(e.to_string()).field("at"),

@@ -18,6 +18,7 @@ mod copy;
 pub mod lead;
 mod lease_renewal;
 mod load;
+mod past_log;
 mod reader;
 mod snapshots;
 pub(crate) mod stats;
@@ -29,6 +30,7 @@ mod writer;
 
 pub use clock::clock;
 pub use load::LoadError;
+pub(crate) use past_log::{PastLog, PastLogError, Restart};
 pub use stats::{BrainStats, Histogram};
 pub use store_availability::CannotWrite;
 
@@ -140,6 +142,8 @@ const BACKLOG: usize = 20_000;
 pub(crate) struct Shared {
     calls: SyncSender<BrainCall>,
     policy: Policy,
+    /// Where the old part of the log is.
+    archive: PathBuf,
     view: RwLock<State>,
     copy: copy::StateCopy,
     ring: RwLock<VecDeque<Arc<Record>>>,
@@ -477,6 +481,12 @@ impl Brain {
         let first = ring.front()?.seq;
         let skip = usize::try_from(after.next().0.checked_sub(first.0)?).unwrap_or(usize::MAX);
         Some(ring.iter().skip(skip).take(limit).cloned().collect())
+    }
+
+    /// The chain of the log at a record, or at the one next to it that the store has (see
+    /// [`muster_store::Store::chain_at`]).
+    async fn chain_at(&self, seq: Seq) -> Result<(Seq, [u8; 16]), BrainError> {
+        self.ask(|reply| reader::Read::Chain { seq, reply }).await
     }
 
     /// What a job runs.
