@@ -153,19 +153,15 @@ fn archive_newest(store: &mut dyn Store, config: &BrainConfig, newest: Seq, now:
 fn archive_copy(store: &mut dyn Store, s: &Snapshot, config: &BrainConfig, now: Time) {
     let dir = &config.archive;
     let Some((free, whole)) = space_of(dir) else { return };
-    let mut done = || -> Result<(), StoreError> {
-        if free >= FREE_BYTES.min(whole / 10)
-            && archived_snapshots(dir)?.iter().all(|a| a.seq != s.seq)
-        {
-            let (place, chain) = store.chain_at(s.seq)?;
-            if place == s.seq {
-                archive_snapshot(dir, s, chain)?;
-            }
+    let mut put = || -> Result<(), StoreError> {
+        let (place, chain) = store.chain_at(s.seq)?;
+        if place == s.seq && free >= FREE_BYTES.min(whole / 10) {
+            archive_snapshot(dir, s, chain)?;
         }
         thin_snapshots(dir, now, ARCHIVED_BYTES.min(whole / ARCHIVED_PART))
     };
-    if let Err(error) = done() {
-        tracing::warn!(%error, "a snapshot could not be put into the archive, or an old one not be deleted");
+    if let Err(error) = put() {
+        tracing::warn!(%error, "the archive could not take a snapshot or delete an old one");
     }
 }
 
