@@ -18,7 +18,6 @@ mod copy;
 pub mod lead;
 mod lease_renewal;
 mod load;
-mod past_log;
 mod reader;
 mod snapshots;
 pub(crate) mod stats;
@@ -30,7 +29,7 @@ mod writer;
 
 pub use clock::clock;
 pub use load::LoadError;
-pub(crate) use past_log::{PastLog, PastLogError, Restart};
+pub(crate) use load::{record as read_record, unpack as read_snapshot};
 pub use stats::{BrainStats, Histogram};
 pub use store_availability::CannotWrite;
 
@@ -44,7 +43,7 @@ use muster_model::units::{Span, Time};
 use muster_store::seal::SealKey;
 use muster_store::{StoreError, StoreUrl};
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -483,9 +482,14 @@ impl Brain {
         Some(ring.iter().skip(skip).take(limit).cloned().collect())
     }
 
+    /// Where the old part of the log is, with snapshots.
+    pub(crate) fn archive_dir(&self) -> &Path {
+        &self.shared.archive
+    }
+
     /// The chain of the log at a record, or at the one next to it that the store has (see
     /// [`muster_store::Store::chain_at`]).
-    async fn chain_at(&self, seq: Seq) -> Result<(Seq, [u8; 16]), BrainError> {
+    pub(crate) async fn chain_at(&self, seq: Seq) -> Result<(Seq, [u8; 16]), BrainError> {
         self.ask(|reply| reader::Read::Chain { seq, reply }).await
     }
 

@@ -16,8 +16,8 @@ mod past_metrics;
 mod snapshot;
 
 use crate::agents::Agents;
-use crate::brain::{Brain, PastLog};
-use crate::follower::Cursor;
+use crate::brain::Brain;
+use crate::follower::{Cursor, PastLog};
 use crate::supervise;
 use bytes::Bytes;
 use fleet_map::FleetMap;

@@ -3,7 +3,8 @@
 //!
 //! Where the last look ended is stored, so that moving forwards costs only what lies between.
 
-use crate::brain::{Brain, BrainError, PastLog, PastLogError, Restart};
+use crate::brain::{Brain, BrainError};
+use crate::follower::{PastLog, PastLogError, Restart};
 use muster_engine::State;
 use muster_model::{Record, Seq, Time};
 use std::collections::VecDeque;

@@ -2,8 +2,8 @@
 //! snapshot of the archive from which a state of the past is soonest replayed. Files are read on
 //! threads for that.
 
-use super::{Brain, BrainError, load};
-use crate::follower::Cursor;
+use super::Cursor;
+use crate::brain::{Brain, BrainError, read_record, read_snapshot};
 use muster_engine::State;
 use muster_model::event::Record;
 use muster_model::ids::Seq;
@@ -72,8 +72,8 @@ impl PastLog {
         let (place, link) = brain.chain_at(after).await?;
         let mut log = PastLog { brain: brain.clone(), after, archive: None };
         let found = if place > after {
-            let dir = brain.shared.archive.clone();
-            let work = move || {
+            let dir = brain.archive_dir().to_owned();
+            let work = move || -> Result<_, PastLogError> {
                 let archive = Archive::find(&dir, (place, link), after)?;
                 if archive.begins_behind() > after {
                     return Err(PastLogError::Missing(archive.begins_behind()));
@@ -100,8 +100,7 @@ impl PastLog {
             if let Some(mut reader) = self.archive.take() {
                 let work = move || -> Result<_, PastLogError> {
                     let entries = reader.read(BATCH)?;
-                    let records =
-                        entries.iter().map(|e| load::record(e.seq, &e.body).map(Arc::new));
+                    let records = entries.iter().map(|e| read_record(e.seq, &e.body).map(Arc::new));
                     let page = records.collect::<Result<Vec<_>, _>>().map_err(|error| {
                         tracing::error!(%error, "a record of the archive cannot be read");
                         PastLogError::Archive
@@ -136,7 +135,7 @@ impl PastLog {
         time: Time,
     ) -> Result<Option<Restart>, PastLogError> {
         let least = if have == Seq(0) { Seq(1) } else { Seq(have.0.saturating_add(FEW)) };
-        let dir = brain.shared.archive.clone();
+        let dir = brain.archive_dir().to_owned();
         let all = blocking(move || archived_snapshots(&dir)).await??;
         let useful = all.into_iter().rev().filter(|s| s.at <= time && s.seq >= least);
         for snapshot in useful.take(TRIED) {
@@ -161,7 +160,7 @@ impl PastLog {
         if place == Seq(0) {
             return Ok(brain.records(Seq(0), 1).await?.first().map(|r| r.at));
         }
-        let dir: PathBuf = brain.shared.archive.clone();
+        let dir: PathBuf = brain.archive_dir().to_owned();
         let work = move || -> Result<Option<Time>, StoreError> {
             let archive = Archive::find(&dir, (place, link), Seq(0))?;
             let begins = archive.begins_behind();
@@ -182,7 +181,7 @@ fn unpacked(s: &ArchivedSnapshot) -> Option<(Box<State>, [u8; 16])> {
         .read()
         .inspect_err(|error| tracing::warn!(%error, "a snapshot of the archive cannot be used"))
         .ok()?;
-    let state = load::unpack(&snapshot)
+    let state = read_snapshot(&snapshot)
         .inspect_err(|error| tracing::warn!(%error, "a snapshot of the archive cannot be used"))
         .ok()?;
     // Its file says what is in it.
