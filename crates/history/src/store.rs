@@ -9,6 +9,7 @@ use crate::block::SHARD;
 use crate::names::{Names, SeriesId, SeriesKey};
 use crate::open::{Open, SampleFit};
 use crate::segment::Segment;
+use crate::share::{self, Space, Used};
 use crate::tier::{Limits, Tier};
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,6 +42,21 @@ pub struct Stats {
     pub lost_blocks: u64,
 }
 
+/// How a tier is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierStats {
+    /// Length of a step, in milliseconds.
+    pub step_ms: i64,
+    /// How long it is to be kept.
+    pub keep_ms: i64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// When its first step begins; none where nothing is stored.
+    pub known_from: Option<i64>,
+    /// Files deleted because the space was needed, since the store was opened.
+    pub dropped_files: u64,
+}
+
 /// One tier with its files.
 #[derive(Debug)]
 pub(crate) struct TierFiles {
@@ -50,6 +66,8 @@ pub(crate) struct TierFiles {
     pub(crate) open: Vec<Option<Open>>,
     /// Most steps have several samples.
     pub(crate) several: bool,
+    /// Files deleted because the space was needed.
+    dropped: u64,
 }
 
 /// Metrics over time.
@@ -104,6 +122,7 @@ impl Store {
                 segments: BTreeMap::new(),
                 open: Vec::new(),
                 several: tier.step_ms >= limits.sample_ms.saturating_mul(2),
+                dropped: 0,
             };
             files.load(&mut stats)?;
             // Blocks may have series that the file of names may have lost.
@@ -145,13 +164,22 @@ impl Store {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let files = self.tiers.iter().map(|t| t.segments.len()).sum();
-        Stats { series: self.names.len(), bytes: self.bytes(), files, ..self.stats }
+        let bytes = self.tiers.iter().map(TierFiles::bytes).sum::<u64>() + self.names.bytes();
+        let dropped_files = self.tiers.iter().map(|t| t.dropped).sum();
+        Stats { series: self.names.len(), bytes, files, dropped_files, ..self.stats }
     }
 
-    /// Bytes of all files.
-    fn bytes(&self) -> u64 {
-        let files = self.tiers.iter().flat_map(|t| t.segments.values());
-        files.map(Segment::len).sum::<u64>() + self.names.bytes()
+    /// How its tiers are doing, finest first.
+    #[must_use]
+    pub fn tier_stats(&self) -> Vec<TierStats> {
+        let of = |files: &TierFiles| TierStats {
+            step_ms: files.tier.step_ms,
+            keep_ms: files.tier.keep_ms,
+            bytes: files.bytes(),
+            known_from: files.known_from(),
+            dropped_files: files.dropped,
+        };
+        self.tiers.iter().map(of).collect()
     }
 
     /// Takes samples in that were heard at `time`. What is not finite is no sample.
@@ -268,7 +296,7 @@ impl Store {
 
     fn write_bytes(&mut self, t: usize, start: i64, bytes: &[u8]) -> Result<(), HistoryError> {
         self.names.sync()?;
-        self.make_space(bytes.len() as u64)?;
+        self.make_space(t, bytes.len() as u64)?;
         let files = &mut self.tiers[t];
         let bucket = files.tier.bucket(start);
         let segment = match files.segments.entry(bucket) {
@@ -280,33 +308,39 @@ impl Store {
         segment.append(bytes)
     }
 
-    /// Deletes the oldest files until there is space for so many bytes more.
-    fn make_space(&mut self, more: u64) -> Result<(), HistoryError> {
-        let mut bytes = self.bytes().saturating_add(more);
-        while bytes > self.limits.bytes {
-            let oldest = self.tiers.iter().enumerate().filter_map(|(t, files)| {
-                let bucket = *files.segments.keys().next()?;
-                Some((files.tier.bucket_end(bucket), t, bucket))
-            });
-            let Some((_, t, bucket)) = oldest.min() else {
+    /// Deletes files until there is space for so many bytes more of a tier.
+    fn make_space(&mut self, t: usize, more: u64) -> Result<(), HistoryError> {
+        let bytes = self.limits.bytes.saturating_sub(self.names.bytes());
+        let used = |(i, files): (usize, &TierFiles)| Used {
+            bytes: files.bytes().saturating_add(if i == t { more } else { 0 }),
+            files: files.segments.len(),
+        };
+        loop {
+            let all: Vec<Used> = self.tiers.iter().enumerate().map(used).collect();
+            let oldest = match share::next(&all, bytes) {
+                Space::Enough => return Ok(()),
+                Space::OldestOf(t) => {
+                    self.tiers[t].segments.keys().next().map(|bucket| (t, *bucket))
+                }
+                Space::None => None,
+            };
+            let Some((t, bucket)) = oldest else {
                 let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
                 return Err(HistoryError::io("the limit of bytes leaves no space for a block")(
                     source,
                 ));
             };
-            bytes = bytes.saturating_sub(self.delete(t, bucket)?);
-            self.stats.dropped_files += 1;
+            self.delete(t, bucket)?;
+            self.tiers[t].dropped += 1;
         }
-        Ok(())
     }
 
-    /// Deletes a file; how many bytes it had.
-    fn delete(&mut self, t: usize, bucket: i64) -> Result<u64, HistoryError> {
-        let Some(segment) = self.tiers[t].segments.get(&bucket) else { return Ok(0) };
+    /// Deletes a file.
+    fn delete(&mut self, t: usize, bucket: i64) -> Result<(), HistoryError> {
+        let Some(segment) = self.tiers[t].segments.get(&bucket) else { return Ok(()) };
         segment.remove()?;
-        let len = segment.len();
         self.tiers[t].segments.remove(&bucket);
-        Ok(len)
+        Ok(())
     }
 
     fn expire(&mut self, t: usize, time: i64) -> Result<(), HistoryError> {
@@ -333,7 +367,7 @@ impl Store {
             .map(|(bucket, s)| (*bucket, s.end_size()))
             .collect();
         for (bucket, more) in due {
-            self.make_space(more)?;
+            self.make_space(t, more)?;
             // It may have been the oldest.
             if let Some(segment) = self.tiers[t].segments.get_mut(&bucket) {
                 segment.seal()?;
@@ -366,6 +400,18 @@ impl Store {
 }
 
 impl TierFiles {
+    /// Bytes of its files.
+    fn bytes(&self) -> u64 {
+        self.segments.values().map(Segment::len).sum()
+    }
+
+    /// When its first step begins; none where nothing is stored.
+    pub(crate) fn known_from(&self) -> Option<i64> {
+        let written = self.segments.values().find_map(Segment::first);
+        let open = self.open.iter().flatten().map(Open::start).min();
+        written.into_iter().chain(open).min().map(|slot| self.tier.start(slot))
+    }
+
     /// Opens the files that are there. One that cannot be opened is left alone.
     fn load(&mut self, stats: &mut Stats) -> Result<(), HistoryError> {
         let what = || format!("cannot read {}", self.dir.display());
