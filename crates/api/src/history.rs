@@ -38,6 +38,10 @@ pub struct MetricsHistory {
     pub step_ms: u64,
     /// Where the samples come from: `builtin`, the server's own files.
     pub source: String,
+    /// When the first point begins that is stored in such steps, of whatever node, in milliseconds
+    /// since 1970: what is older was deleted, or was before there was a history. Absent where nothing is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_from: Option<i64>,
     /// The series.
     pub series: Vec<MetricSeries>,
 }

@@ -57,6 +57,15 @@ pub struct TierStats {
     pub dropped_files: u64,
 }
 
+impl TierStats {
+    /// Whether it reaches back less far than it is to, because the space was needed.
+    #[must_use]
+    pub fn is_short(&self, now: i64) -> bool {
+        let due = now.saturating_sub(self.keep_ms);
+        self.dropped_files > 0 && self.known_from.is_none_or(|known| known > due)
+    }
+}
+
 /// One tier with its files.
 #[derive(Debug)]
 pub(crate) struct TierFiles {

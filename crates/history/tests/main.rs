@@ -218,6 +218,8 @@ fn fine_steps_give_way_before_the_minutes() {
     let dropped: Vec<bool> = tiers.iter().map(|t| t.dropped_files > 0).collect();
     assert_eq!(dropped, [true, false], "{tiers:?}");
     assert_eq!(tiers[1].known_from, Some(START));
+    let now = START + hours * HOUR;
+    assert_eq!([tiers[0].is_short(now), tiers[1].is_short(now)], [true, false]);
     assert!(tiers[0].known_from > Some(START), "{tiers:?}");
     // What the fine steps lost comes from the minutes, without a gap.
     let end = START + hours * HOUR;

@@ -5528,6 +5528,12 @@ export interface components {
              * @description When the first point begins, in milliseconds since 1970.
              */
             from: number;
+            /**
+             * Format: int64
+             * @description When the first point begins that is stored in such steps, of whatever node, in milliseconds
+             *     since 1970: what is older was deleted, or was before there was a history. Absent where nothing is stored.
+             */
+            known_from?: number | null;
             /** @description The series. */
             series: components["schemas"]["MetricSeries"][];
             /** @description Where the samples come from: `builtin`, the server's own files. */

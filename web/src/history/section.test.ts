@@ -51,6 +51,9 @@ test('charts stand in place of a skeleton once they are read, and a metric witho
   expect(charts).toContain('Utilisation: drawn');
   expect(charts).toContain('power: no data');
   expect(charts).not.toContain('skeleton');
+  expect(charts).not.toContain('Nothing is stored');
+  const short = { ...answer([[1, 2, 3]]), known_from: from + HOUR / 2 };
+  expect(shown([metrics, [points, short]])).toContain('Nothing is stored from before 31 Jan');
 });
 
 test('events of the time are listed in words', () => {

@@ -9,7 +9,7 @@ import { type EventMark, marksOf, nearby } from './marks';
 import { HistoryPicker } from './picker';
 import { EVENTS_MAX, history, historyBegins, historyEvents, historyMetrics, type Subject } from './queries';
 import { type HistorySearch, metricsOf, rangeOf, zoomed } from './range';
-import { firstSample, linesOf, midpoints } from './series';
+import { firstSample, linesOf, midpoints, missingUntil } from './series';
 
 type Answer = Schemas['MetricsHistory'];
 
@@ -199,6 +199,7 @@ function Charts({ answer, subject, chosen, titles, busy, show }: ChartsProps) {
   // As near as a pointer can be put, and at least within the point.
   const within = Math.max(answer.step_ms / 2, (answer.to - answer.from) / 100);
   const near = hovered === undefined ? [] : nearby(marks, hovered * 1000, within);
+  const missing = missingUntil(answer);
   const gpus = Math.max(0, ...lines.map((l) => l?.gpus ?? 0));
   return (
     <div aria-busy={busy} className={busy ? 'history busy' : 'history'}>
@@ -211,6 +212,7 @@ function Charts({ answer, subject, chosen, titles, busy, show }: ChartsProps) {
         ) : (
           <span className="dim">
             {gpus > 1 && `${gpus} GPUs${subject.job ? ' that it ran on' : ''} put together. `}
+            {missing !== null && `Nothing is stored from before ${momentWord(missing)}. `}
             Line: mean; band: least to greatest.<span className="fine-only"> Drag to zoom in.</span>
           </span>
         )}

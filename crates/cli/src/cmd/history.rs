@@ -1,13 +1,13 @@
 //! `muster history`: metrics over time.
 
 use clap::{Args, Subcommand};
-use muster_api::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory};
-use muster_model::units::Span;
+use muster_api::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory, Timestamp};
+use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number};
-use muster_terminal::output::time::length;
+use muster_terminal::output::time::{full, length};
 use muster_terminal::pick;
 
 /// Points of a series that people see; programs get as many as the server gives.
@@ -111,6 +111,9 @@ impl HistoryCmd {
         let all = client.metrics_history(&query).await?;
         if ctx.is_table() && all.series.is_empty() {
             output::note("nothing was sampled in that time");
+            if let Some(since) = stored_since(&all) {
+                output::note(&since);
+            }
             return Ok(0);
         }
         ctx.show(&all, render)?;
@@ -172,6 +175,15 @@ fn row(s: &MetricSeries) -> [String; 6] {
     ]
 }
 
+/// Since when samples are stored, where that is later than what was asked for.
+fn stored_since(all: &MetricsHistory) -> Option<String> {
+    // The first point may begin before the first sample, by less than its length.
+    let from = all.from.saturating_add(i64::try_from(all.step_ms).unwrap_or(i64::MAX));
+    let known = all.known_from.filter(|known| *known > from)?;
+    let known = full(now(), Timestamp(Time(known)));
+    Some(format!("nothing is stored from before {known}"))
+}
+
 fn render(all: &MetricsHistory) -> String {
     let mut table = Table::new(&["METRIC", "OF", "UNIT", "MIN", "MEAN", "MAX", "TREND"]);
     for s in &all.series {
@@ -188,7 +200,8 @@ fn render(all: &MetricsHistory) -> String {
     }
     let whole = Span(u64::try_from(all.to.saturating_sub(all.from)).unwrap_or(0));
     let step = Span(all.step_ms);
-    format!("{}\n{} in steps of {}\n", table.render(), length(whole), length(step))
+    let since = stored_since(all).map_or_else(String::new, |text| format!("; {text}"));
+    format!("{}\n{} in steps of {}{since}\n", table.render(), length(whole), length(step))
 }
 
 #[cfg(test)]
@@ -221,10 +234,14 @@ mod tests {
             to: 180_000,
             step_ms: 60_000,
             source: "builtin".into(),
+            known_from: Some(-90_000),
             series: vec![gang],
         };
         let text = render(&all);
         assert!(text.contains("▁ █") && text.contains("in steps of"), "{text}");
+        assert!(!text.contains("before"), "{text}");
+        let short = render(&MetricsHistory { known_from: Some(90_000), ..all });
+        assert!(short.contains("nothing is stored from before 1970-01-01"), "{short}");
     }
 
     #[test]

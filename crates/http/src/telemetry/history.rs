@@ -333,6 +333,7 @@ fn answer_of(lines: Vec<Line>, counts: &[u32], points: Points) -> MetricsHistory
         to: points.to,
         step_ms: u64::try_from(points.step_ms).unwrap_or(0),
         source: SOURCE.into(),
+        known_from: points.known_from,
         series: series.collect(),
     }
 }

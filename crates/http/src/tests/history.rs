@@ -53,6 +53,7 @@ async fn a_node_is_reported_gpu_by_gpu_with_gaps() {
     let h = got.json();
     assert_eq!((&h["from"], &h["step_ms"]), (&json!(start.0), &json!(10_000)), "{h:#}");
     assert_eq!((&h["to"], &h["source"]), (&json!(start.0 + 300_000), &json!("builtin")));
+    assert_eq!(h["known_from"], json!(start.0), "nothing is older: {h:#}");
     let series = &h["series"];
     assert_eq!(series.as_array().unwrap().len(), 1);
     let one = &series[0];
@@ -79,6 +80,13 @@ async fn a_node_is_reported_gpu_by_gpu_with_gaps() {
     assert!(has(&names, "util") && has(&names, "load"), "{names:#}");
     let names = s.get(&s.user, "/v1/metrics/history/metrics").await.json();
     assert!(has(&names, "util") && !has(&names, "load"), "a project sees GPUs: {names:#}");
+    // How far it reaches back, and that nothing had to go.
+    let page = s.get(&s.operator, "/metrics").await;
+    let page = String::from_utf8_lossy(&page.body).into_owned();
+    let reach =
+        page.lines().find_map(|l| l.strip_prefix("muster_history_reach_seconds{step=\"10s\"} "));
+    assert!(reach.is_some_and(|n| n.parse::<u64>().unwrap() >= 3600), "{page}");
+    assert!(page.contains("muster_history_short{step=\"1m\"} 0\n"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use crate::brain::{Brain, clock};
 use crate::telemetry::Columns;
 use allocations::Allocations;
 use muster_history::{
-    HistoryError, Limits, Points, SeriesId, SeriesKey, SeriesQuery, Stats, Store,
+    HistoryError, Limits, Points, SeriesId, SeriesKey, SeriesQuery, Stats, Store, TierStats,
 };
 use muster_model::ids::JobId;
 use muster_model::job::Job;
@@ -95,10 +95,12 @@ pub enum NoHistory {
 }
 
 /// Numbers about the history.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistoryStats {
     /// The files and what is in them.
     pub store: Stats,
+    /// Its tiers, finest first.
+    pub tiers: Vec<TierStats>,
     /// Rows that were handed to the thread that writes.
     pub taken: u64,
     /// Rows that found no place on the way to it.
@@ -244,11 +246,12 @@ impl History {
     /// Numbers about it; none where nothing is kept.
     #[must_use]
     pub fn stats(&self) -> Option<HistoryStats> {
-        let store = self.inner.with(|w| w.store.stats()).ok()?;
+        let (store, tiers) = self.inner.with(|w| (w.store.stats(), w.store.tier_stats())).ok()?;
         let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let Inner { taken, dropped, failed, .. } = &*self.inner;
         Some(HistoryStats {
             store,
+            tiers,
             taken: read(taken),
             dropped: read(dropped),
             failed: read(failed),
@@ -342,6 +345,7 @@ impl Inner {
             };
             if due {
                 ticked = Instant::now();
+                let _ = self.with(Writer::report_short);
             }
             if noted.is_none_or(|at| at.elapsed() >= NOTE) {
                 self.note_allocations(brain);
@@ -385,6 +389,8 @@ struct Writer {
     allocations: Allocations,
     nodes: HashMap<NodeName, NodeSeries>,
     samples: Vec<(SeriesId, f32)>,
+    /// Files of the coarsest steps that were deleted for space when it was last logged.
+    reported: u64,
 }
 
 impl Writer {
@@ -400,7 +406,24 @@ impl Writer {
             what: format!("cannot use {}", path.display()),
             source,
         })?;
-        Ok(Writer { store, allocations, nodes: HashMap::new(), samples: Vec::new() })
+        Ok(Writer { store, allocations, nodes: HashMap::new(), samples: Vec::new(), reported: 0 })
+    }
+
+    /// Logs that the coarsest steps do not fit, once a file.
+    fn report_short(&mut self) {
+        let Some(coarsest) = self.store.tier_stats().pop() else { return };
+        if coarsest.dropped_files == self.reported {
+            return;
+        }
+        self.reported = coarsest.dropped_files;
+        let now = clock();
+        let stored = coarsest.known_from.map_or(Span(0), |at| now.since(Time(at)));
+        let wanted = Span(u64::try_from(coarsest.keep_ms).unwrap_or(0));
+        tracing::warn!(
+            %stored, %wanted,
+            "the history of metrics does not fit into its limit and reaches back less than it \
+             should; --history-bytes sets the limit"
+        );
     }
 
     fn take(&mut self, row: &HistoryRow) -> Result<(), HistoryError> {
