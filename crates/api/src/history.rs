@@ -54,12 +54,12 @@ pub struct MetricSeries {
     pub metric: String,
     /// The unit of its values, such as `W` or `%`.
     pub unit: String,
-    /// The node; null where several GPUs are put together.
+    /// The node; null where several GPUs are put together, and for the step times of a job.
     pub node: Option<String>,
     /// The GPU's index on the node; null for a metric of the node itself, and where several GPUs are
     /// put together.
     pub gpu: Option<u32>,
-    /// How many GPUs are in it.
+    /// How many GPUs are in it; none in the step times of a job.
     pub gpus: u32,
     /// The least, the mean and the greatest value of each point; null where nothing was sampled.
     pub points: Vec<Option<[f32; 3]>>,

@@ -6,6 +6,7 @@ pub use query::{Plan, Points, SeriesQuery};
 
 use crate::HistoryError;
 use crate::block::SHARD;
+use crate::cell::Cell;
 use crate::names::{Names, SeriesId, SeriesKey};
 use crate::open::{Open, SampleFit};
 use crate::segment::Segment;
@@ -196,48 +197,79 @@ impl Store {
     /// # Errors
     /// When a block that is full cannot be written: it is lost, the samples are in all the same.
     pub fn append(&mut self, time: i64, samples: &[(SeriesId, f32)]) -> Result<(), HistoryError> {
-        self.newest = self.newest.max(time);
+        let finite = || samples.iter().filter(|(_, v)| v.is_finite());
         let mut failed = Ok(());
-        for t in 0..self.tiers.len() {
-            let slot = self.tiers[t].tier.slot(time);
-            for (id, value) in samples.iter().filter(|(_, v)| v.is_finite()) {
-                let (shard, index) = place(*id);
-                let counted = t == 0;
-                match self.put(t, shard, index, slot, *value) {
-                    Ok(true) => self.stats.samples += u64::from(counted),
-                    Ok(false) => self.stats.late += u64::from(counted),
-                    Err(e) => failed = Err(e),
+        for t in self.tiers_at(time) {
+            for (id, value) in finite() {
+                let add = |open: &mut Open, index, slot| open.add(index, slot, *value);
+                if let Err(e) = self.put(t, *id, time, 1, add) {
+                    failed = Err(e);
                 }
             }
         }
         failed
     }
 
-    /// Puts a value into the block of its shard, and that on the disk when it is full.
+    /// Takes samples in that were put together before, all of them heard at `time`.
+    ///
+    /// # Errors
+    /// As those of [`Store::append`].
+    pub fn merge(&mut self, time: i64, cells: &[(SeriesId, Cell)]) -> Result<(), HistoryError> {
+        let mut failed = Ok(());
+        for t in self.tiers_at(time) {
+            for (id, cell) in cells.iter().filter(|(_, c)| !c.is_gap()) {
+                let add = |open: &mut Open, index, slot| open.merge(index, slot, cell);
+                if let Err(e) = self.put(t, *id, time, cell.count, add) {
+                    failed = Err(e);
+                }
+            }
+        }
+        failed
+    }
+
+    /// Notes a time, and counts the tiers.
+    fn tiers_at(&mut self, time: i64) -> std::ops::Range<usize> {
+        self.newest = self.newest.max(time);
+        0..self.tiers.len()
+    }
+
+    /// Puts samples into the block of their shard, and that on the disk when it is full.
     fn put(
         &mut self,
         t: usize,
-        shard: u32,
-        index: u32,
-        slot: i64,
-        value: f32,
-    ) -> Result<bool, HistoryError> {
+        id: SeriesId,
+        time: i64,
+        samples: u32,
+        add: impl Fn(&mut Open, u32, i64) -> SampleFit,
+    ) -> Result<(), HistoryError> {
+        let (shard, index) = place(id);
+        // They count once, whatever the tiers.
+        let samples = if t == 0 { u64::from(samples) } else { 0 };
         let files = &mut self.tiers[t];
         let at = as_index(shard);
         if files.open.len() <= at {
             files.open.resize_with(at + 1, || None);
         }
         let (tier, several) = (files.tier, files.several);
+        let slot = tier.slot(time);
         let open = files.open[at].get_or_insert_with(|| Open::new(&tier, shard, slot, several));
-        match open.add(index, slot, value) {
-            SampleFit::In => return Ok(true),
+        match add(open, index, slot) {
+            SampleFit::In => {
+                self.stats.samples += samples;
+                return Ok(());
+            }
             // A clock that was set back for good begins anew.
-            SampleFit::Before if open.start() - slot <= i64::from(tier.block) => return Ok(false),
+            SampleFit::Before if open.start() - slot <= i64::from(tier.block) => {
+                self.stats.late += samples;
+                return Ok(());
+            }
             SampleFit::Before | SampleFit::After => {}
         }
         let full = std::mem::replace(open, Open::new(&tier, shard, slot, several));
-        open.add(index, slot, value);
-        self.write(t, &full, i64::MAX).map(|()| true)
+        add(open, index, slot);
+        let written = self.write(t, &full, i64::MAX);
+        self.stats.samples += if written.is_ok() { samples } else { 0 };
+        written
     }
 
     /// Time goes on although nothing may come: writes full blocks, ends full files, deletes old ones.

@@ -278,6 +278,32 @@ fn only_whole_steps_of_the_time_that_is_allowed_are_reported_and_lines_are_put_t
 }
 
 #[test]
+fn samples_that_were_put_together_before_are_read_back_in_every_tier() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path(), limits(10_000));
+    let id = store.series("steps/0", Some(3), "step_time").unwrap();
+    let mut cell = Cell::of(100.0);
+    cell.merge(&Cell::of(500.0));
+    cell.merge(&Cell::of(300.0));
+    for i in 0..60 {
+        let gap = (id, Cell::GAP);
+        store.merge(START + i * 10_000, &[(id, cell), gap]).unwrap();
+    }
+    assert_eq!(store.stats().samples, 180);
+    store.flush(START + 600_000).unwrap();
+    drop(store);
+    let store = open(dir.path(), limits(10_000));
+    for (most, step, count) in [(1000, 10_000, 3), (10, MINUTE, 18)] {
+        let points = store.query(&[id], START, START + 600_000, most);
+        assert_eq!(points.step_ms, step);
+        for cell in &points.lines[0] {
+            assert_eq!((cell.min, cell.mean(), cell.max), (100.0, Some(300.0), 500.0));
+            assert_eq!(cell.count, count);
+        }
+    }
+}
+
+#[test]
 fn a_sample_that_comes_late_is_counted_and_a_clock_set_back_begins_anew() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path(), limits(10_000));

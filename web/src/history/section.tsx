@@ -8,7 +8,7 @@ import { HistoryChart } from './chart';
 import { type EventMark, marksOf, nearby } from './marks';
 import { HistoryPicker } from './picker';
 import { EVENTS_MAX, history, historyBegins, historyEvents, historyMetrics, type Subject } from './queries';
-import { type HistorySearch, metricsOf, rangeOf, zoomed } from './range';
+import { drawn, type HistorySearch, metricsOf, rangeOf, zoomed } from './range';
 import { firstSample, linesOf, midpoints, missingUntil } from './series';
 
 type Answer = Schemas['MetricsHistory'];
@@ -54,7 +54,7 @@ function Shown({ subject: given, ended, search, show }: Props) {
     () => rangeOf({ range: word, from, to }, job ? 'whole' : '1h', end ?? Date.now()),
     [word, from, to, job, end],
   );
-  const chosen = useMemo(() => metricsOf(search.metrics), [search.metrics]);
+  const chosen = useMemo(() => metricsOf(search.metrics, job !== undefined), [search.metrics, job]);
   const metrics = useQuery(historyMetrics());
   const kept = metrics.data && metrics.data.source !== 'off';
   const query = useQuery({
@@ -62,6 +62,11 @@ function Shown({ subject: given, ended, search, show }: Props) {
     enabled: kept === true && range.kind !== 'bad',
   });
   const answer = query.data;
+  const named = search.metrics !== undefined;
+  const charts = useMemo(
+    () => drawn(chosen, named, answer?.series.map((s) => s.metric) ?? []),
+    [chosen, named, answer],
+  );
   const note = answer
     ? `${momentWord(answer.from)} to ${momentWord(answer.to)} ${wall(answer.to).zone}, points of ${span(answer.step_ms)}`
     : '';
@@ -103,7 +108,7 @@ function Shown({ subject: given, ended, search, show }: Props) {
         <Charts
           answer={answer}
           subject={subject}
-          chosen={chosen}
+          chosen={charts}
           titles={metrics.data?.items ?? []}
           busy={query.isPlaceholderData}
           show={show}

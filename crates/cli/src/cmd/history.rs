@@ -26,7 +26,8 @@ muster history node n1 --gpu 0 --metric power,temp --since 6h\n  \
 muster history job 42                          all of its time\n  \
 muster history node n1 --since 90d -o json\n  muster history metrics\n\n\
 Steps of 10 s are stored for a day and steps of a minute for 90 days, each with its least, its\n\
-mean and its greatest value. TREND shows the means; a blank is a time without samples."
+mean and its greatest value. A job has the times of its ranks' steps, too (step_time). TREND shows\n\
+the means; a blank is a time without samples."
 )]
 pub(crate) struct HistoryCmd {
     #[command(subcommand)]
@@ -160,6 +161,7 @@ fn row(s: &MetricSeries) -> [String; 6] {
     let place = match (&s.node, s.gpu) {
         (Some(node), Some(gpu)) => format!("{node} GPU {gpu}"),
         (Some(node), None) => node.clone(),
+        (None, _) if s.gpus == 0 => "its ranks".to_owned(),
         (None, _) => output::plural(usize::try_from(s.gpus).unwrap_or(usize::MAX), "GPU"),
     };
     #[expect(clippy::cast_precision_loss, reason = "for people")]
@@ -229,6 +231,7 @@ mod tests {
         assert_eq!((trend(&none.points), trend(&[Some([1.0; 3])])), ("  ".into(), "▅".into()));
         let gang = MetricSeries { node: None, gpu: None, gpus: 64, ..s };
         assert_eq!(row(&gang)[1], "64 GPUs");
+        assert_eq!(row(&MetricSeries { gpus: 0, ..gang.clone() })[1], "its ranks");
         let all = MetricsHistory {
             from: 0,
             to: 180_000,

@@ -1,16 +1,18 @@
 //! Metrics over time: rows go from sessions to files, by one thread that nobody waits for.
 
 mod allocations;
+mod steps;
 
-pub use allocations::{AllocatedGpus, Allocation};
+pub use allocations::{AllocatedGpus, Allocation, StepLine};
+pub use steps::STEP_TIME;
 
 use crate::brain::{Brain, clock};
 use crate::telemetry::Columns;
 use allocations::Allocations;
 use muster_history::{
-    HistoryError, Limits, Points, SeriesId, SeriesKey, SeriesQuery, Stats, Store, TierStats,
+    Cell, HistoryError, Limits, Points, SeriesId, SeriesKey, SeriesQuery, Stats, Store, TierStats,
 };
-use muster_model::ids::JobId;
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::units::{Bytes, Span, Time};
@@ -20,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use steps::{StepCells, WaitingSteps};
 use tokio_util::sync::CancellationToken;
 
 /// Rows that may wait to be written: some seconds of a very large site.
@@ -70,6 +73,21 @@ pub struct HistoryRow {
     pub host: Arc<[f32]>,
 }
 
+/// The step times of an attempt, of all its ranks together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepSeries {
+    /// Which attempt.
+    pub attempt: u32,
+    /// When it was placed; with this it is the same attempt for certain.
+    pub placed_at: Time,
+    /// The series.
+    pub series: SeriesId,
+    /// Since when it is this attempt's.
+    pub since: Time,
+    /// And until when.
+    pub until: Time,
+}
+
 /// Why there is no history to read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoHistory {
@@ -116,6 +134,9 @@ enum State {
 
 struct Inner {
     state: Mutex<State>,
+    steps: WaitingSteps,
+    /// Held while allocations are noted: what is read first is settled first.
+    noting: Mutex<()>,
     taken: AtomicU64,
     dropped: AtomicU64,
     failed: AtomicU64,
@@ -148,6 +169,8 @@ impl History {
         let why = if config.is_some() { NoHistory::Opening } else { NoHistory::Off };
         let inner = Arc::new(Inner {
             state: Mutex::new(State::None(why)),
+            steps: WaitingSteps::default(),
+            noting: Mutex::new(()),
             taken: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -187,6 +210,31 @@ impl History {
     /// When there is no history.
     pub fn take(&self, row: &HistoryRow) -> Result<(), NoHistory> {
         self.inner.with(|w| w.take(row).map_err(|e| NoHistory::Failed(e.to_string())))?
+    }
+
+    /// A rank made a step, which took so many seconds.
+    pub(crate) fn step(&self, key: AttemptKey, seconds: f64) {
+        if self.tx.is_some() {
+            self.inner.steps.note(key, seconds);
+        }
+    }
+
+    /// Takes a step in at once.
+    ///
+    /// # Errors
+    /// When there is no history.
+    pub fn take_step(&self, key: AttemptKey, at: Time, seconds: f64) -> Result<(), NoHistory> {
+        let steps: StepCells = steps::cell(seconds).map(|cell| (key, cell)).into_iter().collect();
+        self.inner
+            .with(|w| w.take_steps(at, &steps).map_err(|e| NoHistory::Failed(e.to_string())))?
+    }
+
+    /// The step times of the attempts of a job.
+    ///
+    /// # Errors
+    /// When there is no history.
+    pub fn steps_of(&self, job: JobId) -> Result<Vec<StepSeries>, NoHistory> {
+        self.inner.with(|w| w.steps_of(job))
     }
 
     /// The series of a node.
@@ -260,7 +308,11 @@ impl History {
 
     /// Writes what is in memory, before an end.
     pub fn flush(&self) {
-        let flushed = self.inner.with(|w| w.store.flush(clock().0));
+        let steps = self.inner.steps.take();
+        let flushed = self.inner.with(|w| {
+            let now = clock();
+            w.take_steps(now, &steps).and(w.store.flush(now.0))
+        });
         if let Ok(Err(e)) = flushed {
             tracing::warn!(error = %e, "the history of metrics was not written to its end");
         }
@@ -297,15 +349,20 @@ impl Inner {
     }
 
     fn note_allocations(&self, brain: &Brain) {
+        let _one = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody waits for the disk: neither those who read the state, nor for long those who ask
         // for metrics.
         let mut placed: Vec<Arc<Job>> =
             brain.read(|s| s.jobs.values().filter(|j| j.attempt.is_some()).cloned().collect());
-        if self.with(|w| placed.retain(|j| w.allocations.is_missing_attempt(j))).is_err() {
+        let settled = self.with(|w| {
+            w.allocations.settle(&placed);
+            placed.retain(|j| w.allocations.is_missing_attempt(j));
+        });
+        if settled.is_err() {
             return;
         }
         for job in placed {
-            if let Ok(Err(e)) = self.with(|w| w.allocations.note(&job)) {
+            if let Ok(Err(e)) = self.with(|w| w.allocations.note(&job, clock())) {
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(error = %e, "which GPUs a job has is not noted for its history");
                 return;
@@ -343,6 +400,13 @@ impl Inner {
                 true => self.with(|w| w.store.advance(clock().0)),
                 false => Ok(Ok(())),
             };
+            let stepped = match due {
+                true => {
+                    let steps = self.steps.take();
+                    self.with(|w| w.take_steps(clock(), &steps))
+                }
+                false => Ok(Ok(())),
+            };
             if due {
                 ticked = Instant::now();
                 let _ = self.with(Writer::report_short);
@@ -351,7 +415,7 @@ impl Inner {
                 self.note_allocations(brain);
                 noted = Some(Instant::now());
             }
-            for e in [taken, advanced].into_iter().filter_map(|r| r.ok()?.err()) {
+            for e in [taken, advanced, stepped].into_iter().filter_map(|r| r.ok()?.err()) {
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 if complained.is_none_or(|at| at.elapsed() >= COMPLAIN) {
                     tracing::warn!(error = %e, "a part of the history of metrics is lost");
@@ -389,6 +453,8 @@ struct Writer {
     allocations: Allocations,
     nodes: HashMap<NodeName, NodeSeries>,
     samples: Vec<(SeriesId, f32)>,
+    /// The series of steps by their numbers.
+    step_ids: HashMap<u32, SeriesId>,
     /// Files of the coarsest steps that were deleted for space when it was last logged.
     reported: u64,
 }
@@ -406,7 +472,14 @@ impl Writer {
             what: format!("cannot use {}", path.display()),
             source,
         })?;
-        Ok(Writer { store, allocations, nodes: HashMap::new(), samples: Vec::new(), reported: 0 })
+        Ok(Writer {
+            store,
+            allocations,
+            nodes: HashMap::new(),
+            samples: Vec::new(),
+            step_ids: HashMap::new(),
+            reported: 0,
+        })
     }
 
     /// Logs that the coarsest steps do not fit, once a file.
@@ -439,6 +512,46 @@ impl Writer {
         self.store.append(row.at.0, &self.samples)
     }
 
+    /// Takes steps in; those of attempts without a number are left out.
+    fn take_steps(&mut self, at: Time, steps: &StepCells) -> Result<(), HistoryError> {
+        let mut cells: Vec<(SeriesId, Cell)> = Vec::with_capacity(steps.len());
+        for (key, cell) in steps {
+            let Some(line) = self.allocations.line_of(*key) else { continue };
+            let id = match self.step_ids.get(&line) {
+                Some(id) => *id,
+                None => {
+                    let (name, part) = steps::place(line);
+                    let id = match self.store.series(&name, Some(part), STEP_TIME) {
+                        Ok(id) => id,
+                        Err(HistoryError::TooManySeries(_)) => continue,
+                        Err(e) => return Err(e),
+                    };
+                    self.step_ids.insert(line, id);
+                    id
+                }
+            };
+            cells.push((id, *cell));
+        }
+        self.store.merge(at.0, &cells)
+    }
+
+    fn steps_of(&self, job: JobId) -> Vec<StepSeries> {
+        let series = |a: Arc<Allocation>| {
+            let steps = a.steps?;
+            let (name, part) = steps::place(steps.line);
+            let all = self.store.series_of(&name);
+            let (series, _) = all.into_iter().find(|(_, key)| key.gpu == Some(part))?;
+            Some(StepSeries {
+                attempt: a.attempt,
+                placed_at: a.placed_at,
+                series,
+                since: steps.from,
+                until: self.allocations.steps_until(steps),
+            })
+        };
+        self.allocations.of(job).into_iter().filter_map(series).collect()
+    }
+
     fn series(&mut self, row: &HistoryRow) -> Result<NodeSeries, HistoryError> {
         let width = row.gpu_columns.len().max(1);
         let mut ids = Vec::with_capacity(row.gpus.len() + row.host.len());
@@ -464,7 +577,8 @@ impl Writer {
         gpu: Option<u32>,
         metric: &str,
     ) -> Result<Option<SeriesId>, HistoryError> {
-        if metric.is_empty() || MASKS.contains(&metric) {
+        // A node has no steps: only jobs have.
+        if metric.is_empty() || MASKS.contains(&metric) || metric == STEP_TIME {
             return Ok(None);
         }
         match self.store.series(node.as_str(), gpu, metric) {
