@@ -200,9 +200,10 @@ impl Store {
         let finite = || samples.iter().filter(|(_, v)| v.is_finite());
         let mut failed = Ok(());
         for t in self.tiers_at(time) {
+            let slot = self.tiers[t].tier.slot(time);
             for (id, value) in finite() {
-                let add = |open: &mut Open, index, slot| open.add(index, slot, *value);
-                if let Err(e) = self.put(t, *id, time, 1, add) {
+                let add = |open: &mut Open, index: u32, slot: i64| open.add(index, slot, *value);
+                if let Err(e) = self.put(t, *id, slot, 1, add) {
                     failed = Err(e);
                 }
             }
@@ -217,9 +218,10 @@ impl Store {
     pub fn merge(&mut self, time: i64, cells: &[(SeriesId, Cell)]) -> Result<(), HistoryError> {
         let mut failed = Ok(());
         for t in self.tiers_at(time) {
+            let slot = self.tiers[t].tier.slot(time);
             for (id, cell) in cells.iter().filter(|(_, c)| !c.is_gap()) {
-                let add = |open: &mut Open, index, slot| open.merge(index, slot, cell);
-                if let Err(e) = self.put(t, *id, time, cell.count, add) {
+                let add = |open: &mut Open, index: u32, slot: i64| open.merge(index, slot, cell);
+                if let Err(e) = self.put(t, *id, slot, cell.count, add) {
                     failed = Err(e);
                 }
             }
@@ -238,7 +240,7 @@ impl Store {
         &mut self,
         t: usize,
         id: SeriesId,
-        time: i64,
+        slot: i64,
         samples: u32,
         add: impl Fn(&mut Open, u32, i64) -> SampleFit,
     ) -> Result<(), HistoryError> {
@@ -251,7 +253,6 @@ impl Store {
             files.open.resize_with(at + 1, || None);
         }
         let (tier, several) = (files.tier, files.several);
-        let slot = tier.slot(time);
         let open = files.open[at].get_or_insert_with(|| Open::new(&tier, shard, slot, several));
         match add(open, index, slot) {
             SampleFit::In => {
