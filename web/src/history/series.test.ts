@@ -1,6 +1,15 @@
 import { expect, test } from 'vitest';
 import type { Schemas } from '../api/client';
-import { alone, firstSample, linesOf, midpoints, missingUntil, numberWord, pointWords, wholeWords } from './series';
+import {
+  alone,
+  firstSample,
+  linesOf,
+  midpoints,
+  missingUntil,
+  numberWord,
+  pointWords,
+  wholeWords,
+} from './series';
 
 type Points = (number[] | null)[];
 const one = (metric: string, gpu: number | null, points: Points): Schemas['MetricSeries'] => ({
