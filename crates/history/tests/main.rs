@@ -265,6 +265,7 @@ fn only_whole_steps_of_the_time_that_is_allowed_are_reported_and_lines_are_put_t
         line,
         since: START + 5_000,
         until: START + 300_000,
+        regular: true,
     };
     let to = START + 600_000;
     let points = store.plan(vec![want(&ids[1], 0)], START, to, 600, u64::MAX).read();
@@ -301,6 +302,23 @@ fn samples_that_were_put_together_before_are_read_back_in_every_tier() {
             assert_eq!(cell.count, count);
         }
     }
+}
+
+#[test]
+fn what_comes_seldom_leaves_its_gaps() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path(), limits(10_000));
+    let id = store.series("steps/0", Some(0), "step_time").unwrap();
+    for i in 0..10 {
+        store.append(START + i * 20_000, &[(id, 1.0), (id, 3.0)]).unwrap();
+    }
+    let to = START + 200_000;
+    let gaps = |regular: bool| {
+        let want = SeriesQuery { regular, ..SeriesQuery::whole(id, 0) };
+        let points = store.plan(vec![want], START, to, 600, u64::MAX).read();
+        points.lines[0].iter().filter(|c| c.is_gap()).count()
+    };
+    assert_eq!((gaps(true), gaps(false)), (0, 10));
 }
 
 #[test]

@@ -21,13 +21,15 @@ pub struct SeriesQuery {
     pub since: i64,
     /// Steps that end after this are left out.
     pub until: i64,
+    /// Samples come about once a step: one that fell into the step next to it leaves no gap.
+    pub regular: bool,
 }
 
 impl SeriesQuery {
     /// All of a series.
     #[must_use]
     pub fn whole(series: SeriesId, line: usize) -> SeriesQuery {
-        SeriesQuery { series, line, since: i64::MIN, until: i64::MAX }
+        SeriesQuery { series, line, since: i64::MIN, until: i64::MAX, regular: true }
     }
 }
 
@@ -225,7 +227,9 @@ impl Plan {
             damaged_blocks += u64::from(read.is_none());
         }
         if self.single {
-            self.lines.iter_mut().for_each(|line| bridge(line));
+            for want in self.wants.iter().filter(|w| w.regular) {
+                bridge(&mut self.lines[want.line]);
+            }
         }
         Points {
             from: self.bins.from,

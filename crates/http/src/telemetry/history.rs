@@ -293,7 +293,8 @@ fn lines(
                 let place = (!together).then_some((node, key.gpu));
                 let next = numbers.len();
                 let line = *numbers.entry((metric, place)).or_insert(next);
-                wants.push(SeriesQuery { series: id, line, since: s.since.0, until: s.until.0 });
+                let (since, until) = (s.since.0, s.until.0);
+                wants.push(SeriesQuery { series: id, line, since, until, regular: true });
             }
         }
     }
@@ -303,7 +304,8 @@ fn lines(
         let next = numbers.len();
         let line = *numbers.entry((metric, None)).or_insert(next);
         let (since, until) = (s.since.0, s.until.0);
-        wants.push(SeriesQuery { series: s.series, line, since, until });
+        // A step may take longer than a point.
+        wants.push(SeriesQuery { series: s.series, line, since, until, regular: false });
     }
     let mut lines: Vec<(usize, Line)> = Vec::with_capacity(numbers.len());
     for ((metric, place), at) in numbers {
