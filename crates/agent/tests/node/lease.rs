@@ -17,7 +17,7 @@ use muster_model::ids::{AttemptKey, Seq};
 use muster_model::job::SlotEnd;
 use muster_model::spec::{CheckpointSpec, OnPartition};
 use muster_model::units::Span;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -94,6 +94,12 @@ impl Agent {
     fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.0.id().cast_signed()).unwrap();
         kill_process(pid, signal).unwrap();
+        // The kernel wakes one thread to stop all of them: until that one has a processor, the others
+        // go on, and could still read what is sent next.
+        if signal == Signal::STOP {
+            let stopped = rustix::io::retry_on_intr(|| waitpid(Some(pid), WaitOptions::UNTRACED));
+            assert!(stopped.unwrap().is_some_and(|(_, status)| status.stopped()));
+        }
     }
 
     pub(crate) fn ended(&mut self) -> ExitStatus {
