@@ -18,7 +18,7 @@ mod jobs;
 mod lists;
 mod map;
 mod metrics;
-mod moment;
+pub(crate) mod moment;
 mod nodes;
 mod quotas;
 mod rest;
