@@ -14,6 +14,7 @@ mod endpoints;
 mod events;
 mod fold;
 mod health;
+mod indicators;
 mod jobs;
 mod lists;
 mod map;
@@ -106,6 +107,7 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     slo::objectives_and_alerts(said, wrong);
     slo::lists_and_descriptions(said, wrong);
     slo::affected_jobs(log, said, wrong);
+    indicators::counts(log, said, wrong);
     metrics::metrics_and_log(log, said, wrong);
     metrics::metrics_and_lists(log, said, wrong);
     metrics::fleet_report(log, said, wrong);
