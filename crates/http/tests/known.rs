@@ -214,7 +214,7 @@ fn one_gpu_off_the_bus_that_stops_32_is_shown_so_everywhere() {
     w.ok(Command::FaultsSeen { node: node.clone(), faults: vec![f] });
     w.sleep(Span::secs(3));
     let shown = format!("/v1/jobs/{job}");
-    let paths = [&*shown, "/v1/findings?open=true", "/v1/alerts", "/v1/causes"];
+    let paths = [&*shown, "/v1/findings?open=true", "/v1/alerts?open=true", "/v1/causes"];
     let [shown, findings, alerts, causes] = answers(&w.log, paths);
     assert_eq!(shown["state"], "stopping", "{shown:#}");
     let gpus = items_of(&shown["attempt"], "slots").iter().map(|s| items_of(s, "gpus").len());
@@ -243,7 +243,8 @@ fn an_incident_that_stops_32_gpus_counts_them_and_names_the_job() {
     w.sleep(Span::secs(40));
     let incident = w.engine.state().health.open_incidents().next().expect("an incident").id;
     let record = format!("/v1/incidents/{incident}/record");
-    let [record, alerts, causes] = answers(&w.log, [&*record, "/v1/alerts", "/v1/causes"]);
+    let [record, alerts, causes] =
+        answers(&w.log, [&*record, "/v1/alerts?open=true", "/v1/causes"]);
     assert_eq!(record["impact"]["jobs"], json!([job.0]), "{record:#}");
     affects_one_job(job, "incident", (&alerts, &causes));
 }
