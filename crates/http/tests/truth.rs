@@ -91,6 +91,7 @@ fn compare(log: &Fold, said: &MomentAnswers, wrong: &mut Contradictions) {
     jobs::reserved_starts(said, wrong);
     jobs::never_is_not_for_want_of_room(said, wrong);
     jobs::reports_of_jobs(said, wrong);
+    jobs::reports_of_jobs_and_fleet(log, said, wrong);
     nodes::list_and_log(log, said, wrong);
     nodes::list_and_description(log, said, wrong);
     nodes::allocated_gpus(log, said, wrong);
