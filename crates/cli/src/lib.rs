@@ -22,7 +22,7 @@ pub fn command() -> clap::Command {
 /// every verb.
 #[must_use]
 pub fn refusal(words: &[&str]) -> Option<(i32, String)> {
-    let words = [&["muster"], words].concat();
+    let words = [&["muster"][..], words].concat();
     match command().try_get_matches_from(words) {
         Ok(typed) => {
             empty::argument(&typed, command).map(|fail| (i32::from(fail.code), fail.message))
