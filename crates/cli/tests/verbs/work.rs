@@ -298,4 +298,6 @@ fn a_job_that_is_being_stopped_says_why_it_is_as_it_is_now() {
         says(&c.muster(&["explain", &id]), &["is stopping", reason]);
     }
     assert!(!shown("Reason:").contains("requeued") && !row().contains("requeued"), "{}", row());
+    let said = c.muster(&["describe", "job", &id]);
+    assert!(!said.stdout.contains("starts again"), "it ends: {said:#?}");
 }
