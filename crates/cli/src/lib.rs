@@ -18,6 +18,19 @@ pub fn command() -> clap::Command {
     overview::command()
 }
 
+/// The exit code and the message where these words are refused before anything is done: for tests that go through
+/// every verb.
+#[must_use]
+pub fn refusal(words: &[&str]) -> Option<(i32, String)> {
+    let words = [&["muster"][..], words].concat();
+    match command().try_get_matches_from(words) {
+        Ok(typed) => {
+            empty::argument(&typed, command).map(|fail| (i32::from(fail.code), fail.message))
+        }
+        Err(e) => Some((e.exit_code(), e.to_string())),
+    }
+}
+
 /// Does what the arguments of this process say.
 #[must_use]
 pub fn main() -> ExitCode {

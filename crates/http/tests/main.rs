@@ -2,4 +2,5 @@
 
 #![allow(clippy::pedantic, dead_code, reason = "tests")]
 
+mod known;
 mod truth;

@@ -194,8 +194,7 @@ impl Fleet {
                 self.on_attempt(*key, |g, _| g.free(node, ended_at.unwrap_or(at)));
             }
             Event::AttemptProgressed { key } => {
-                let work = heard(*key).and_then(|h| h.working_at).unwrap_or(at);
-                self.on_attempt(*key, |g, c| g.begin_work(c, work.min(at)));
+                self.on_attempt(*key, |g, c| g.begin_work(c, at));
             }
             Event::CheckpointDone { job, checkpoint } => {
                 let key = AttemptKey { job: *job, attempt: checkpoint.attempt };

@@ -104,6 +104,19 @@ pub struct AttemptObservation {
     pub idle: Vec<(Time, Time)>,
 }
 
+/// When the work of an attempt began: with its first step, by the log where that has it, else as it was
+/// heard. A first step that comes after a checkpoint is not waited for: then, and where none is known, when
+/// all ranks were up.
+pub(crate) fn work_began(
+    started: Time,
+    logged: Option<Time>,
+    heard: Option<&AttemptObservation>,
+    saved: Option<Time>,
+) -> Time {
+    let heard = heard.and_then(|h| h.working_at).filter(|first| saved.is_none_or(|s| *first <= s));
+    logged.or(heard).map_or(started, |first| first.max(started))
+}
+
 /// Did an attempt that ended so fail? What people and the scheduler stop has not.
 pub(crate) fn failed(v: Option<Verdict>) -> bool {
     let failures =
@@ -341,9 +354,7 @@ fn lived(purse: &mut TimeLedger, a: &AttemptHistory, fate: &AttemptContext<'_>) 
     };
     purse.cut(started.min(freed), starts);
     let up = purse.at;
-    // A first step that is reported late is not waited for longer than there was work.
-    let first = a.working_at.or(fate.heard.and_then(|h| h.working_at));
-    let work = first.filter(|w| a.saved_at.is_none_or(|s| *w <= s)).unwrap_or(started);
+    let work = work_began(started, a.working_at, fate.heard, a.first_saved_at);
     let rest = fate.heard.map_or(&[][..], |h| &h.idle);
     purse.cut(work.min(stop), starts);
     let works = Some(purse.at);

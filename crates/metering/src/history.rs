@@ -25,7 +25,7 @@ pub struct AttemptHistory {
     pub placed_at: Time,
     /// When every rank was up.
     pub started_at: Option<Time>,
-    /// When it made its first step, where that is known.
+    /// When it made its first step, where that is known and it had not saved before.
     pub working_at: Option<Time>,
     /// The first sign of what it is stopped for, where there was one before the order.
     pub sign_at: Option<Time>,
@@ -44,6 +44,8 @@ pub struct AttemptHistory {
     pub verdict: Option<Verdict>,
     /// Checkpoints it wrote.
     pub checkpoints: u32,
+    /// When it reported the first.
+    pub first_saved_at: Option<Time>,
     /// When it reported the last.
     pub saved_at: Option<Time>,
     /// How long checkpoints held it up, all before `saved_at`.
@@ -73,6 +75,7 @@ impl AttemptHistory {
         let most = c.at.since(from);
         let reported = Span(c.blocked_ms.unwrap_or(0));
         self.blocked = Span(self.blocked.0.saturating_add(reported.min(most).0));
+        self.first_saved_at.get_or_insert(c.at);
         self.saved_at = Some(self.saved_at.map_or(c.at, |t| t.max(c.at)));
         self.checkpoints = self.checkpoints.saturating_add(1);
     }
@@ -189,6 +192,7 @@ impl JobHistory {
         if let Some(r) = &job.recovery
             && let Some(at) = r.working_at
             && let Some(a) = all.iter_mut().find(|a| a.no > r.attempt && a.started_at.is_some())
+            && a.first_saved_at.is_none_or(|s| at < s)
         {
             a.working_at = a.working_at.or(Some(at));
         }
@@ -249,7 +253,10 @@ impl JobHistories {
                 self.on(key.job, key.attempt, |a| a.started_at = Some(at));
             }
             Event::AttemptProgressed { key } => self.on(key.job, key.attempt, |a| {
-                a.working_at.get_or_insert(at);
+                // One that saved had worked.
+                if a.first_saved_at.is_none() {
+                    a.working_at.get_or_insert(at);
+                }
             }),
             Event::StopOrdered { key, reason, .. } => {
                 let sign = self.signs.behind(reason);

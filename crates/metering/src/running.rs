@@ -4,7 +4,7 @@
 
 use crate::allocated::Allocated;
 use crate::days::Calendar;
-use crate::goodput::{AttemptObservation, failed};
+use crate::goodput::{AttemptObservation, failed, work_began};
 use crate::history::wanted_milli;
 use crate::parts::Part;
 use muster_model::hold::HeldBy;
@@ -300,7 +300,8 @@ impl ActiveJob {
         }
     }
 
-    /// Its work went on from a moment: until then it was starting.
+    /// Its work went on from a moment, which is that of its first step where the log has one
+    /// ([`work_began`]): until then it was starting.
     pub(crate) fn begin_work(&mut self, c: &mut Calendar, at: Time) {
         let starts = self.starts();
         let Some(a) = self.attempt.as_mut().filter(|a| a.started_at.is_some() && !a.works) else {
@@ -331,8 +332,7 @@ impl ActiveJob {
     ) {
         let Some(a) = self.attempt.as_ref().filter(|a| a.no == k.attempt) else { return };
         let Some(started) = a.started_at else { return };
-        let work = heard.and_then(|h| h.working_at).filter(|w| *w <= k.at);
-        self.begin_work(c, work.unwrap_or(started).max(started));
+        self.begin_work(c, work_began(started, None, heard, Some(k.at)));
         let Some(a) = self.attempt.as_mut() else { return };
         // What is reported late, or twice by several ranks, must not count twice.
         let most = k.at.since(a.saved_at.unwrap_or(started)).0;
@@ -378,8 +378,7 @@ impl ActiveJob {
         let stop = a.stop_at.filter(|_| !whole).map_or(freed, |t| t.min(freed));
         let mut counted = false;
         if let Some(started) = a.started_at {
-            let work = heard.and_then(|h| h.working_at).unwrap_or(started);
-            self.begin_work(c, work.max(started).min(stop));
+            self.begin_work(c, work_began(started, None, heard, None).min(stop));
             counted = true;
             let runs = verdict.is_none() && a.stop_at.is_none();
             let kept = runs || all_work_counts(verdict, self.serves);
@@ -464,8 +463,7 @@ impl ActiveJob {
             (_, Some(_)) => {}
             (None, None) => self.give(c, before, &a.held, starts),
             (Some(started), None) => {
-                let work = heard.and_then(|h| h.working_at).unwrap_or(started);
-                self.begin_work(c, work.max(started).min(before));
+                self.begin_work(c, work_began(started, None, heard, None).min(before));
                 let from = self.at;
                 self.work(c, before, &a.held, Part::Productive, heard);
                 let idle = heard.map_or(&[][..], |h| &h.idle);

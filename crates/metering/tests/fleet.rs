@@ -1,12 +1,15 @@
 //! Hours and days of a site add up to the lives of its jobs and to the time of its GPUs.
 
+mod lives;
+
 #[allow(dead_code, reason = "other tests need the rest")]
 use crate::common;
 
 use common::{START, job, placed};
 use muster_metering::days::{DAY, HOUR};
 use muster_metering::{
-    Fleet, JobHistories, Part, Parts, Report, Step, TelemetryTotals, Work, goodput, no_observation,
+    AttemptObservation, Fleet, JobHistories, Part, Parts, Report, Step, TelemetryTotals, Work,
+    goodput, no_observation,
 };
 use muster_model::event::{Event, Record, SCHEMA};
 use muster_model::ids::{AttemptKey, JobId, Seq};
@@ -16,7 +19,6 @@ use muster_model::placement::GpuSet;
 use muster_model::slo::Cause;
 use muster_model::topology::Location;
 use muster_model::units::{Bytes, Span, Time};
-use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const JOB: JobId = JobId(7);
@@ -29,6 +31,8 @@ struct Log {
     seq: u64,
     fleet: Fleet,
     lives: JobHistories,
+    /// What is heard of attempts beside it.
+    heard: BTreeMap<u32, AttemptObservation>,
 }
 
 impl Log {
@@ -44,14 +48,16 @@ impl Log {
             key: None,
             event,
         };
-        self.fleet.apply(&r, &no_observation);
+        let heard = |key: AttemptKey| self.heard.get(&key.attempt).cloned();
+        self.fleet.apply(&r, &heard);
         // What was read already changes nothing.
-        self.fleet.apply(&r, &no_observation);
+        self.fleet.apply(&r, &heard);
         self.lives.apply(&r);
     }
 
     fn report(&self, now: Time, step: Step) -> Report {
-        self.fleet.report(now, (Time(0), now), step, None, &no_observation)
+        let heard = |key: AttemptKey| self.heard.get(&key.attempt).cloned();
+        self.fleet.report(now, (Time(0), now), step, None, &heard)
     }
 }
 
@@ -296,6 +302,34 @@ fn a_recovery_is_counted_from_its_first_sign_by_everyone() {
     log.record(at(211), started(3));
     let mean = Some(Span::secs((31 + 81) / 2));
     assert_eq!(both(&log, &j, at(220)), (mean, mean));
+}
+
+#[test]
+fn the_first_step_is_the_same_to_everyone_the_one_of_the_log_where_it_has_it() {
+    for (logged, began) in [(Some(90), 90), (None, 70)] {
+        let (mut log, mut j) = (Log::default(), job(JOB, 4));
+        let at = |s: u64| ZERO + Span::secs(s);
+        (j.submitted_at, j.attempts) = (at(0), 2);
+        log.record(at(0), submitted(&j));
+        log.record(at(0), placed(key(1), 4));
+        log.record(at(0), started(1));
+        log.record(at(50), stopped(1, false));
+        log.record(at(50), ended(1, Verdict::Infrastructure));
+        log.record(at(50), requeued());
+        log.record(at(50), placed(key(2), 4));
+        log.record(at(60), started(2));
+        // It began well before the log says that it was made.
+        log.heard.entry(2).or_default().working_at = Some(at(70));
+        if let Some(s) = logged {
+            log.record(at(s), Event::AttemptProgressed { key: key(2) });
+        }
+        let g = goodput(&j, log.lives.get(JOB), &log.heard, at(200));
+        let w = sum(&log.report(at(200), Step::Hour));
+        assert_eq!(g.time.get(Part::Restarting), 1000 * (began - 50), "{logged:?}");
+        assert_eq!(w.parts(), g.gpu, "{logged:?}");
+        let took = Some(Span::secs(u64::try_from(began).unwrap() - 50));
+        assert_eq!((w.recover(), g.recover), (took, took), "{logged:?}");
+    }
 }
 
 #[test]
@@ -676,116 +710,4 @@ fn a_site_that_was_there_before_is_reported_from_then_on() {
     let r = f.report(now, (Time(0), now), Step::Hour, None, &no_observation);
     assert_eq!(r.rows.len(), 2);
     assert_eq!(sum(&r).queued, 2000 * 2 * HOUR as u128);
-}
-
-/// One attempt: the wait, until it is up, until its first step, its work between checkpoints with
-/// what each took, until the order to stop, until its end, GPUs, and how it ended.
-type Try = (u64, Option<u64>, Option<u64>, Vec<(u64, u64)>, u64, Option<u64>, u32, u8);
-
-fn attempt() -> impl Strategy<Value = Try> {
-    let long = 0u64..9_000_000;
-    (
-        long.clone(),
-        proptest::option::weighted(0.8, 0u64..900_000),
-        proptest::option::of(0u64..900_000),
-        proptest::collection::vec((long.clone(), 0u64..100_000), 0..4),
-        long,
-        proptest::option::of(0u64..200_000),
-        0u32..9,
-        0u8..7,
-    )
-}
-
-fn verdict(n: u8) -> Verdict {
-    [
-        Verdict::Success,
-        Verdict::Application,
-        Verdict::Infrastructure,
-        Verdict::Operator,
-        Verdict::Scheduler,
-        Verdict::Platform,
-        Verdict::Unknown,
-    ][usize::from(n)]
-}
-
-fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
-    let mut job = job(JOB, 3);
-    job.submitted_at = ZERO + Span(12_345_678);
-    let mut at = job.submitted_at;
-    log.record(at, submitted(&job));
-    for (n, (wait, up, first, saves, work, leave, gpus, v)) in tries.iter().enumerate() {
-        let no = n as u32 + 1;
-        let last = n + 1 == tries.len();
-        at = at + Span(*wait);
-        log.record(at, placed(key(no), *gpus));
-        if let Some(up) = up {
-            at = at + Span(*up);
-            log.record(at, started(no));
-            if let Some(first) = first {
-                at = at + Span(*first);
-                log.record(at, Event::AttemptProgressed { key: key(no) });
-            }
-            for (work, took) in saves {
-                at = at + Span(*work);
-                log.record(at, saved(no, at, *took));
-            }
-        }
-        at = at + Span(*work);
-        if last && fate == 0 {
-            return (job, at + Span(tail));
-        }
-        if let Some(leave) = leave {
-            log.record(at, stopped(no, false));
-            at = at + Span(*leave);
-        }
-        // Its ranks have ended; whose doing that was is looked for a while longer, or not.
-        if *v > 2 {
-            log.record(at, slot_ended(no, "n1"));
-            at = at + Span(u64::from(*v) * 700);
-        }
-        log.record(at, ended(no, verdict(*v)));
-        // The job may end, and somebody may have it run again.
-        if !last && matches!(*v, 1 | 6) {
-            log.record(at, failed(JOB));
-            at = at + Span(*work);
-        }
-        if !last || fate == 1 {
-            log.record(at, requeued());
-        }
-    }
-    match fate {
-        0 | 1 => return (job, at + Span(tail)),
-        2 => (job.state, _) = (JobState::Failed, log.record(at, failed(JOB))),
-        _ => {
-            at = at + Span(if tries.is_empty() { tail } else { 0 });
-            let event = Event::JobCancelled { job: JOB, reason: String::new() };
-            (job.state, _) = (JobState::Cancelled, log.record(at, event));
-        }
-    }
-    job.ended_at = Some(at);
-    (job, at + Span(tail))
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
-
-    /// Whatever happens to a job, its hours and its days add up to its life, part by part.
-    #[test]
-    fn hours_and_days_add_up_to_lives(
-        tries in proptest::collection::vec(attempt(), 0..6),
-        fate in 0u8..4,
-        tail in 0u64..9_000_000,
-    ) {
-        let mut log = Log::default();
-        let (job, now) = live(&mut log, &tries, fate, tail);
-        let g = goodput(&job, log.lives.get(JOB), &BTreeMap::new(), now);
-        for step in [Step::Hour, Step::Day] {
-            let w = sum(&log.report(now, step));
-            prop_assert_eq!(w.parts(), g.gpu, "{:?} {:#?}", step, g);
-            prop_assert_eq!(w.held.total(), g.allocated_gpu);
-            prop_assert_eq!(u128::from(w.up), u128::from(g.up.0));
-            prop_assert_eq!(w.interrupted.interruptions(), u64::from(g.interruptions));
-            prop_assert_eq!(w.recover(), g.recover);
-        }
-    }
 }

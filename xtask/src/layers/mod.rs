@@ -1,10 +1,11 @@
-//! `cargo xtask layers`: pure crates stay pure, arrows point down, files stay readable, and what is
-//! built from others is what `deny.toml` allows.
+//! `cargo xtask layers`: pure crates stay pure, arrows point down, files stay readable, what documents name
+//! is there, and what is built from others is what `deny.toml` allows.
 
 mod cycles;
 mod examples;
 mod files;
 mod graph;
+mod named;
 mod rules;
 pub(crate) mod source;
 
@@ -48,6 +49,7 @@ pub fn run() -> Result<ExitCode> {
         findings.extend(examples::runnable(&package.dir)?);
     }
     findings.extend(cycles::between_modules(&crate::root())?);
+    findings.extend(named::missing(&crate::root())?);
     let (too_long, long) = files::long_files(&crate::root())?;
     findings.extend(too_long);
     for warning in &long {

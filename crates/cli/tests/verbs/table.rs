@@ -14,16 +14,30 @@ const NAME_NOTHING: &str = "
     store accept-loss; sim replay; sim sweep
 ";
 
-/// Verbs that name nothing that could be missing or another's: lists, files of whoever types, and
-/// what concerns the whole site.
-const NAME_NO_OBJECT: &str = "
-    node replace; topology; topology check; quota check;
-    policy show; reservation; reservation list; remediations dry-run; runbook; runbook list;
-    runbook runs; runbook apply; automation stop; automation resume; gameday run; slo list;
-    silence list; routing show; token create; token list; secret set; project create;
-    project list; health; readiness; power; whoami; defrag; slo rules; failure-modes;
-    sim run; sim compare
+/// Verbs that name nothing that could be missing: lists, and what concerns the whole site or makes something new.
+const NOTHING_MISSING: &str = "
+    topology; policy show; reservation; reservation list; runbook; automation resume;
+    silence list; routing show; token list; project create; project list; slo rules
 ";
+
+/// Verbs to which nothing is another's: what is done here alone, and what says itself that it cannot be done.
+const NOTHING_FOREIGN: &str = "
+    topology check; quota check; gameday run; sim run; sim compare
+";
+
+/// Verbs that take a name and have no row for what is not there, with an empty name: of what they make, and of
+/// files and nodes.
+const EMPTY_NAMES: &[&str] = &[
+    "breakers release {empty}",
+    "sim sweep {empty} --set nodes=1,2",
+    "store export {empty}",
+    "store import {empty}",
+    "store backup {empty}",
+    "store restore {empty}",
+    "project create {empty}",
+    "secret set {empty} --value x",
+    "completions {empty}",
+];
 
 /// What no site has.
 const MISSING: &[&str] = &["4242", "999999", "nope", "nosuch", "no-such", "nonsense"];
@@ -214,10 +228,14 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("node mig nope --gpu 0 --profiles 3g.40gb", 3, "no node nope"),
     ("node mig {node} --gpu 0 --profiles 3g.40gb --token {eve}", 4, "takes operator"),
     ("node replace {node}", 5, "not supported yet"),
+    ("node replace nope", 5, "not supported yet"),
+    ("node replace {node} --token {eve}", 5, "not supported yet"),
+    ("node cordon {node} --project nope", 3, "no project nope"),
     ("topology --depth rack apply site.yaml", 2, "`apply` draws nothing"),
     ("topology apply nope.yaml", 2, "nope.yaml"),
     ("topology apply site.yaml --token {eve}", 4, "takes admin"),
     ("topology check nope.yaml", 2, "nope.yaml"),
+    ("topology --token {eve}", 0, "region"),
     ("quota apply nope.yaml", 2, "nope.yaml"),
     ("quota apply quotas.yaml --token {eve}", 4, "takes admin"),
     ("quota apply nope.yaml --dry-run", 2, "nope.yaml"),
@@ -225,10 +243,13 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("quota --project default --token {eve}", 4, "bound to project other"),
     ("quota check nope.yaml", 2, "nope.yaml"),
     ("policy show", 0, "preemption"),
+    ("policy show --token {eve}", 0, "preemption"),
     ("policy apply nope.yaml", 2, "nope.yaml"),
     ("policy apply policy.yaml --token {eve}", 4, "takes admin"),
     ("reserve", 0, "muster reservation create NAME"),
     ("reservation list", 0, "no reservations"),
+    ("reservation list --token {eve}", 0, "no reservations"),
+    ("reserve --token {eve}", 0, "no reservations"),
     ("reservation create x --nodes 2 --length 1h --maintenance", 3, "--gpus N reserves"),
     ("reservation create x --gpus 8 --length 1h", 2, "--project NAME"),
     ("reservation create x --gpus 8 --length 1h --project nope", 3, "no project nope"),
@@ -343,8 +364,10 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("remediations undo 999999 --reason x", 3, "999999"),
     ("remediations undo 999999 --reason x --token {eve}", 4, "takes operator"),
     ("remediations dry-run --days 0", 2, "--days"),
+    ("remediations dry-run --project nope", 3, "no project nope"),
     ("remediations dry-run --token {eve}", 4, "bound to project other"),
     ("runbook", 0, "muster runbook show NAME"),
+    ("runbook --token {eve}", 4, "bound to project other"),
     ("runbook list --for nope", 0, "no runbook serves that"),
     ("runbook list --token {eve}", 4, "bound to project other"),
     ("runbook show no-spares --text -o json", 2, "does not go with -o json"),
@@ -363,6 +386,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("runbook stop 999999", 3, "no run 999999"),
     ("runbook stop 999999 --token {eve}", 4, "bound to project other"),
     ("runbook apply nope.md", 2, "nope.md"),
+    ("runbook apply own.md --token {eve}", 4, "takes operator"),
     ("runbook delete nope", 3, "no runbook nope"),
     ("runbook delete no-spares --token {eve}", 4, "takes operator"),
     ("breakers force nonsense open", 2, "nonsense"),
@@ -373,12 +397,14 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("breakers release node:nope", 3, "no node nope"),
     ("breakers release node:{node} --token {eve}", 4, "takes operator"),
     ("automation stop --token {eve}", 4, ""),
+    ("automation stop --project nope", 3, "no project nope"),
     ("automation resume --token {eve}", 4, ""),
     ("gameday run nope --live --yes --nodes 4", 2, "--nodes"),
     ("gameday run nope", 3, "no drill `nope`"),
     // The site.
     ("slo list", 0, ""),
     ("slo list --project nope", 3, "no project nope"),
+    ("slo list --project default --token {eve}", 4, "bound to project other"),
     ("slo show nope", 3, "no objective nope"),
     ("slo show job-success --token {eve}", 3, "no objective job-success"),
     ("slo apply nope.yaml", 2, "nope.yaml"),
@@ -396,6 +422,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("alerts escalate nope", 3, "no alert nope"),
     ("alerts escalate nope --token {eve}", 4, "takes operator"),
     ("silence list", 0, "nothing is silenced"),
+    ("silence list --token {eve}", 4, "bound to project other"),
     ("silence create x --length nonsense", 2, "--length"),
     ("silence create x --length 1h", 2, "--kind '*'"),
     ("silence create x --topic weather --length 1h", 2, "certificate, drift"),
@@ -407,6 +434,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("silence end over", 0, "silence over was over already"),
     ("silence end over nope", 3, "no silence nope"),
     ("routing show", 0, ""),
+    ("routing show --token {eve}", 4, "bound to project other"),
     ("routing apply nope.yaml", 2, "nope.yaml"),
     ("routing apply routing.yaml --token {eve}", 4, "takes operator"),
     ("routing apply nope.yaml --dry-run", 2, "nope.yaml"),
@@ -415,6 +443,7 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("token create x --join --project default", 2, "has no project"),
     ("token create x --project nope", 3, "no project nope"),
     ("token list", 0, "eve"),
+    ("token list --token {eve}", 4, "takes admin"),
     ("token revoke nope", 3, "no token `nope`"),
     ("token revoke twice --token {eve}", 4, "takes admin"),
     ("token revoke eve nope", 3, "no token `nope`"),
@@ -422,6 +451,8 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("token revoke eve revoked nope", 3, "no token `nope`"),
     ("token revoke twice", 5, "2 tokens are called `twice`"),
     ("secret set path --value x", 2, "PATH"),
+    ("secret set x --value y --project nope", 3, "no project nope"),
+    ("secret set x --value y --project default --token {eve}", 4, "bound to project other"),
     ("secret list", 0, "no secret is set"),
     ("secret list --project nope", 3, "no project nope"),
     ("secret list --project default --token {eve}", 4, "bound to project other"),
@@ -430,15 +461,19 @@ const ROWS: &[(&str, i32, &str)] = &[
     ("project create default", 5, "exists already"),
     ("project create another --token {eve}", 4, "takes admin"),
     ("project list", 0, "default"),
+    ("project list --token {eve}", 0, "other"),
     ("slo rules -o json", 2, "does not go with -o json"),
     ("slo rules --token {eve}", 4, "bound to project other"),
     ("defrag --token {eve}", 4, "bound to project other"),
+    ("defrag --project nope", 3, "no project nope"),
     ("sim run nope.toml", 2, "cannot read nope.toml"),
     ("sim compare nope.toml nope.toml", 2, "cannot read nope.toml"),
     ("failure-modes --token {eve}", 0, "others are not shown to this token"),
+    ("failure-modes --project nope", 3, "no project nope"),
     ("failure-modes --markdown -o json", 2, "does not go with -o json"),
     ("whoami --token=", 2, "--token is empty"),
     ("whoami --token nonsense", 4, "set MUSTER_TOKEN"),
+    ("whoami --token {eve}", 0, "project other"),
     ("health --server=", 2, "--server is empty"),
     ("health --project nope", 3, "no project nope"),
     ("health nope", 2, "unexpected argument 'nope'"),
@@ -457,7 +492,12 @@ const ROWS: &[(&str, i32, &str)] = &[
 ];
 
 /// Files that would do something if whoever applies them were allowed to.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
+    (
+        "own.md",
+        "---\nname: own\ntitle: Own\ntopics: [test]\nurgency: today\nowner: ops\n---\n\nWords.\n\n\
+         ## 1. ask: Is it done?\n\n```muster\nask: Is it done?\nchoice: yes -> end\nchoice: no -> give-up\nassume: yes\n```\n",
+    ),
     ("policy.yaml", "kind: Policy\npreemption: {min_run: 0s}\n"),
     (
         "quotas.yaml",
@@ -524,21 +564,70 @@ fn verbs_with(tree: &Command, marks: &[&str], also: impl Fn(&str) -> bool) -> BT
 #[test]
 fn whatever_names_something_is_tried_with_what_is_missing_anothers_or_over() {
     let tree = muster_cli::command();
-    let exempt: BTreeSet<String> = verbs_in(NAME_NO_OBJECT).into_iter().collect();
-    let gone: Vec<&String> = exempt.iter().filter(|v| verb_of(&tree, v) != **v).collect();
-    assert!(gone.is_empty(), "no such verbs any more: {gone:?}");
     let any = |_: &str| true;
-    let all = &verbs_with(&tree, &[""], any) - &exempt;
-    let without = &all - &verbs_with(&tree, MISSING, any);
-    assert!(without.is_empty(), "verbs without a row for what is not there: {without:?}");
-    let without = &all - &verbs_with(&tree, &["{eve}"], any);
-    assert!(without.is_empty(), "verbs without a row for what is another's: {without:?}");
+    let all = verbs_with(&tree, &[""], any);
+    for (what, exempt, tried) in [
+        ("what is not there", NOTHING_MISSING, verbs_with(&tree, MISSING, any)),
+        ("what is another's", NOTHING_FOREIGN, verbs_with(&tree, &["{eve}"], any)),
+    ] {
+        let exempt: BTreeSet<String> = verbs_in(exempt).into_iter().collect();
+        let gone: Vec<&String> = exempt.iter().filter(|v| verb_of(&tree, v) != **v).collect();
+        assert!(gone.is_empty(), "no such verbs any more: {gone:?}");
+        let needless = &exempt & &tried;
+        assert!(needless.is_empty(), "verbs with a row for {what} need no exemption: {needless:?}");
+        let without = &(&all - &exempt) - &tried;
+        assert!(without.is_empty(), "verbs without a row for {what}: {without:?}");
+    }
     // What is over may be requeued: another test does that.
     let mut of_jobs = verbs_with(&tree, &["4242"], any);
     of_jobs.remove("requeue");
     let over = verbs_with(&tree, OVER, |line| !line.contains("{eve}"));
     let without = &of_jobs - &over;
     assert!(without.is_empty(), "verbs without a row for a job that is over: {without:?}");
+}
+
+/// Does a verb take a name, a file or another word as it stands? What a program is started with is its own.
+fn takes_a_name(tree: &Command, verb: &str) -> bool {
+    let under = |at: Option<Command>, word: &str| at?.find_subcommand(word).cloned();
+    let found = verb.split_whitespace().fold(Some(tree.clone()), under);
+    found.is_some_and(|v| v.get_positionals().any(|a| !a.is_last_set()))
+}
+
+/// What is typed where every name that no site has is empty; nothing where that is what was typed.
+fn emptied(line: &str) -> Option<Vec<String>> {
+    let missing = |word: &str| MISSING.contains(&word.split('.').next().unwrap_or(word));
+    let is_empty = |word: &str| word == "{empty}" || missing(word);
+    let fits = !line.contains("--token") && line.split_whitespace().any(is_empty);
+    let word = |word: &str| match word {
+        w if is_empty(w) => String::new(),
+        "{node}" => "hgx-0001".to_owned(),
+        w if w.starts_with('{') => "7".to_owned(),
+        w => w.to_owned(),
+    };
+    fits.then(|| line.split_whitespace().map(word).collect())
+}
+
+#[test]
+fn an_empty_name_is_refused_by_every_verb_that_takes_one() {
+    let tree = muster_cli::command();
+    let lines = ROWS.iter().map(|(line, ..)| *line).chain(EMPTY_NAMES.iter().copied());
+    // Two flags of it exclude each other, whatever it is called.
+    let lines = lines.filter(|line| !line.contains("--live --yes --nodes"));
+    let mut tried = BTreeSet::new();
+    for line in lines {
+        let Some(words) = emptied(line) else { continue };
+        let typed: Vec<&str> = words.iter().map(String::as_str).collect();
+        let refused = muster_cli::refusal(&typed);
+        let (code, said) = refused.unwrap_or_else(|| panic!("`muster {line}` with empty names"));
+        let named = ["is empty", "a value is required for", "''"];
+        assert!(code == 2 && named.iter().any(|n| said.contains(n)), "`{line}`: {code} {said}");
+        tried.insert(verb_of(&tree, line));
+    }
+    let mut all = BTreeSet::new();
+    leaves(&tree, "", &mut all);
+    let without: Vec<&String> =
+        all.iter().filter(|v| takes_a_name(&tree, v) && !tried.contains(*v)).collect();
+    assert!(without.is_empty(), "verbs that no row types an empty name to: {without:?}");
 }
 
 #[test]

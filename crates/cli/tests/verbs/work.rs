@@ -264,3 +264,40 @@ fn whoever_saves_where_another_job_does_is_informed_at_once() {
     std::fs::write(&go, "").expect("the test's own directory");
     assert!(run.wait().is_ok_and(|how| how.success()), "it ran");
 }
+
+#[test]
+fn a_job_that_is_being_stopped_says_why_it_is_as_it_is_now() {
+    let c = Cluster::start(1);
+    // Ranks that do not end when they are asked to, and have long to save.
+    let deaf = "trap '' TERM; echo up; while :; do sleep 1; done";
+    let spec = serde_json::json!({
+        "name": "deaf",
+        "gang": {"nodes": 1, "gpus_per_node": 1},
+        "checkpoint": {"dir": c.path("checkpoints"), "grace": "1h"},
+        "run": {"command": ["sh", "-c", deaf]},
+    });
+    let id = c.submit(&[&write(&c, "deaf.json", &spec.to_string())]);
+    until("its rank is deaf", || c.muster(&["logs", &id]).stdout == "up\n");
+    let shown = |begins: &str| {
+        let said = c.muster(&["describe", "job", &id]);
+        said.code(0);
+        let line = said.stdout.lines().find(|l| l.starts_with(begins)).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("`{begins}` in {said:#?}"))
+    };
+    let row = || {
+        let said = c.muster(&["ps"]);
+        let line = said.stdout.lines().find(|l| l.contains(" deaf ")).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("the job in {said:#?}"))
+    };
+    for (verb, reason) in [("requeue", "requeued by user:"), ("cancel", "cancelled by user:")] {
+        c.muster(&[verb, &id]).code(0);
+        assert!(shown("State:").contains("stopping"), "{verb}");
+        let now = shown("Reason:");
+        assert!(now.contains(reason), "{verb}: {now}");
+        assert!(row().contains(reason), "{verb}: {}", row());
+        says(&c.muster(&["explain", &id]), &["is stopping", reason]);
+    }
+    assert!(!shown("Reason:").contains("requeued") && !row().contains("requeued"), "{}", row());
+    let said = c.muster(&["describe", "job", &id]);
+    assert!(!said.stdout.contains("starts again"), "it ends: {said:#?}");
+}

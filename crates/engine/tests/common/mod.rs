@@ -80,7 +80,11 @@ pub(crate) fn topology(nodes: usize) -> Topology {
 
 impl TestSite {
     pub(crate) fn new(nodes: usize, gpus: u32) -> TestSite {
-        let mut w = TestSite::empty();
+        TestSite::empty().with_nodes(nodes, gpus)
+    }
+
+    pub(crate) fn with_nodes(self, nodes: usize, gpus: u32) -> TestSite {
+        let mut w = self;
         w.ok(Command::SetTopology { topology: Arc::new(topology(nodes)) });
         for i in 0..nodes {
             let (node, machine) = (node(i), format!("m{i}"));
@@ -98,8 +102,13 @@ impl TestSite {
     }
 
     pub(crate) fn empty() -> TestSite {
+        TestSite::begun(Time(1_000_000))
+    }
+
+    /// A site that is made then.
+    pub(crate) fn begun(now: Time) -> TestSite {
         let engine = Engine::new(State::default(), Policy::default());
-        let mut w = TestSite { engine, now: Time(1_000_000), log: Vec::new() };
+        let mut w = TestSite { engine, now, log: Vec::new() };
         w.ok(Command::CreateSite { site: "test".into() });
         w.ok(Command::CreateToken {
             id: "t".into(),

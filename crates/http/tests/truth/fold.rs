@@ -2,6 +2,7 @@
 
 use super::documents::Documents;
 use super::events::Lines;
+use super::indicators::Indicators;
 use muster_model::alert::{Alert, AlertState, Escalated};
 use muster_model::event::{Event, Record};
 use muster_model::finding::Finding;
@@ -155,6 +156,7 @@ pub(super) struct Fold {
     pub(super) ends_of: BTreeMap<String, Ends>,
     pub(super) documents: Documents,
     pub(super) lines: Lines,
+    pub(super) indicators: Indicators,
 }
 
 impl Fold {
@@ -183,6 +185,7 @@ impl Fold {
             fold.of_health(r);
             fold.documents.take(r);
             fold.lines.take(r);
+            fold.indicators.take(r);
         }
         fold
     }

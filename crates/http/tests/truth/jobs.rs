@@ -282,3 +282,38 @@ pub(super) fn reports_of_jobs(said: &MomentAnswers, wrong: &mut Contradictions) 
         }
     }
 }
+
+/// Where the GPU time of a project went is the same by the reports of its jobs and by that of the fleet, once all
+/// of its jobs have ended: what goes on grows between two questions.
+pub(super) fn reports_of_jobs_and_fleet(
+    log: &Fold,
+    said: &MomentAnswers,
+    wrong: &mut Contradictions,
+) {
+    let fleet = "GET /v1/reports/fleet";
+    for row in said.fleet["projects"].as_array().into_iter().flatten() {
+        let project = text(row, "name");
+        let jobs: Vec<_> = log.jobs.values().filter(|j| j.project == project).collect();
+        let submitted = log.ends_of.get(project).map_or(0, |e| e.submitted);
+        let reports: Vec<&Value> = jobs
+            .iter()
+            .filter(|j| j.ended_at.is_some())
+            .filter_map(|j| said.reported.get(&j.name))
+            .filter(|r| r["complete"] == json!(true))
+            .collect();
+        // One may be forgotten, go on, or not have been asked for.
+        if reports.len() != jobs.len() || jobs.len() as u64 != submitted {
+            continue;
+        }
+        for part in ["starting", "checkpointing", "restarting", "lost"] {
+            let of = |v: &Value| v["gpu_seconds"][part].as_f64().unwrap_or(f64::NAN);
+            let (one, all): (f64, f64) = (of(row), reports.iter().map(|r| of(r)).sum());
+            if (one - all).abs() < 0.01 {
+                continue;
+            }
+            let what = format!("project {project}: GPU-seconds {part}");
+            let jobs = format!("its {} jobs by GET /v1/jobs/{{id}}/report", jobs.len());
+            wrong.same(what, (fleet, json!(one)), (&jobs, json!(all)));
+        }
+    }
+}

@@ -135,7 +135,8 @@ fn file(dir: &Path) -> StoreUrl {
     StoreUrl::Sqlite(dir.join("muster.db"))
 }
 
-fn write(dir: &Path, log: &[Record]) {
+/// Makes a store with this log.
+pub(crate) fn write(dir: &Path, log: &[Record]) {
     let mut store = muster_store::open(&file(dir)).expect("a store");
     let lease = store.acquire_lease("life", Span::mins(10)).expect("a lease");
     let LeaseAnswer::Granted(epoch) = lease else { panic!("a new store is leased") };
@@ -148,7 +149,8 @@ fn write(dir: &Path, log: &[Record]) {
     store.release_lease(epoch).expect("a lease that ends");
 }
 
-struct Site {
+/// A server.
+pub(crate) struct Site {
     brain: Brain,
     agents: Agents,
     logs: LogKeeper,
@@ -172,7 +174,7 @@ async fn new_token(brain: &Brain, name: &str, role: Role, project: Option<Projec
 }
 
 impl Site {
-    async fn open(dir: &Path, whose: &mut Random) -> Site {
+    pub(crate) async fn open(dir: &Path, whose: &mut Random) -> Site {
         let config = BrainConfig {
             store: file(dir),
             holder: "test".into(),
@@ -211,7 +213,7 @@ impl Site {
         Site { brain, agents, logs, admin, tenant }
     }
 
-    async fn close(self) {
+    pub(crate) async fn close(self) {
         self.agents.stop();
         self.brain.stop();
         self.brain.closed().await;
@@ -241,21 +243,33 @@ impl Site {
         }
     }
 
+    /// An administrator.
+    fn asker(&self) -> Asker {
+        let app = App::new(self.brain.clone(), self.agents.clone(), self.logs.clone(), patient());
+        Asker {
+            router: router(app),
+            token: self.admin.clone(),
+            whole: true,
+            seqs: BTreeSet::new(),
+            answers: 0,
+            refused: Vec::new(),
+            paths: BTreeSet::new(),
+        }
+    }
+
+    /// What an administrator is answered.
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let mut asker = self.asker();
+        let said = asker.json(path).await;
+        assert!(asker.refused.is_empty(), "{}", asker.refused.join("\n"));
+        said
+    }
+
     /// Until all that is said follows from the same record.
     async fn ask_everything(&self, began: Time) -> (Vec<Arc<Record>>, MomentAnswers) {
         for _ in 0..TRIES {
             // A new one each time: nothing of an earlier try is left in its memory.
-            let app =
-                App::new(self.brain.clone(), self.agents.clone(), self.logs.clone(), patient());
-            let mut asker = Asker {
-                router: router(app),
-                token: self.admin.clone(),
-                whole: true,
-                seqs: BTreeSet::new(),
-                answers: 0,
-                refused: Vec::new(),
-                paths: BTreeSet::new(),
-            };
+            let mut asker = self.asker();
             let before = self.brain.durable();
             let mut said = asker.everything(&self.brain, began).await;
             if let Some((project, token)) = &self.tenant {

@@ -100,7 +100,10 @@ pub(super) fn text(job: &Job, beside: &JobContext, now: Time, on: bool) -> Strin
             .unwrap_or_default(),
     );
     f.line("Time limit", job.spec.time_limit.map(|t| t.to_string()).unwrap_or_default());
-    let loss = jobs::after_loss(&job.spec).filter(|_| !over);
+    // One that is on its way to its end does not start again.
+    let ends =
+        over || stop.is_some_and(|s| s.reason.ends_job(&job.spec, job.infrastructure_failures));
+    let loss = jobs::after_loss(&job.spec).filter(|_| !ends);
     f.line("After a loss", loss.unwrap_or_default());
     f.line("Submitted", full(now, job.submitted_at));
     f.line("Started", job.started_at.map(|t| full(now, t)).unwrap_or_default());
@@ -586,7 +589,9 @@ mod tests {
         let ends = "Ends:         1970-01-01T00:02:50Z (in 1m20s), when its ranks on hgx-01 have \
                     certainly stopped";
         assert!(shown(&cancelled).contains(ends), "{}", shown(&cancelled));
-        assert!(!shown(&cancelled).contains("Next attempt"), "{}", shown(&cancelled));
+        for absent in ["Next attempt", "After a loss"] {
+            assert!(!shown(&cancelled).contains(absent), "{}", shown(&cancelled));
+        }
         job.state = JobState::Failed;
         job.attempt = None;
         for absent in ["Next attempt", "After a loss"] {
