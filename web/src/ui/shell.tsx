@@ -220,6 +220,7 @@ export function Shell() {
             openHelp,
             leave: () => void session.end(),
           })}
+          rights={rights}
           close={() => setFinding(false)}
         />
       )}
