@@ -92,7 +92,7 @@ export function GpuChoice({
 
 /** What can be done with a node; each is asked for first, with the jobs on it. */
 export function useNodeActions() {
-  const { asked, act, busy } = useAsked();
+  const { asked, busy } = useAsked();
   const refuse = useRefusal();
   const params = (n: Node) => ({ path: { name: n.name }, header: once() });
   const cordon = (n: Node) =>
@@ -106,8 +106,13 @@ export function useNodeActions() {
       (reason) => api.POST('/v1/nodes/{name}/cordon', { params: params(n), body: { reason } }),
       `${n.name} gets no new work`,
     );
+  // These three take nothing from anybody. A link may open them, so that they ask all the same.
   const uncordon = (n: Node) =>
-    act(() => api.POST('/v1/nodes/{name}/uncordon', { params: params(n) }), servesWords(n));
+    asked(
+      { title: `Uncordon ${n.name}`, text: 'New work may be placed there again.', act: 'Uncordon' },
+      () => api.POST('/v1/nodes/{name}/uncordon', { params: params(n) }),
+      servesWords(n),
+    );
   const drain = (n: Node) =>
     asked(
       {
@@ -120,7 +125,12 @@ export function useNodeActions() {
       `${n.name} is being drained`,
     );
   const undrain = (n: Node) =>
-    act(
+    asked(
+      {
+        title: `Undrain ${n.name}`,
+        text: `New work may be placed there again. ${affectedWords(n.jobs, 'No job runs on this node.')}`,
+        act: 'Undrain',
+      },
       () => api.POST('/v1/nodes/{name}/undrain', { params: params(n) }),
       servesWords({ ...n, stage: 'ready' }, 'no longer drained'),
     );
@@ -135,7 +145,12 @@ export function useNodeActions() {
       `${n.name} is being tested`,
     );
   const endTest = (n: Node) =>
-    act(
+    asked(
+      {
+        title: `End the test of ${n.name}`,
+        text: 'Its test ends without a result, and it gets work as before the test.',
+        act: 'End test',
+      },
       () => api.POST('/v1/nodes/{name}/cancel-qualification', { params: params(n) }),
       `The test of ${n.name} ends`,
     );

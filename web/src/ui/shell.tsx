@@ -7,6 +7,7 @@ import { Palette } from '../find/palette';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
 import { waitingCounts, waitingWords } from '../oncall/causes';
+import { Notifier } from '../oncall/notify';
 import { health, whoami } from '../queries';
 import { rightsOf } from '../rights';
 import { useAsk } from './ask';
@@ -225,6 +226,7 @@ export function Shell() {
         />
       )}
       <KeyboardHelp dialog={help} pages={pages} />
+      <Notifier />
     </div>
   );
 }
