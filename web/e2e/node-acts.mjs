@@ -67,7 +67,7 @@ export async function walkNodeActs({ chromium, check, must, until }) {
     const p = await open(WIDE, `/nodes/${node}`);
     await button(p, 'Exclude GPU').click();
     const dialog = p.getByRole('dialog');
-    await dialog.getByLabel('GPU', { exact: true }).selectOption({ label: 'GPU 3' });
+    await dialog.getByRole('combobox').selectOption({ label: 'GPU 3' });
     await dialog.getByText('No job runs on it.').waitFor();
     await dialog.getByRole('button', { name: 'Exclude GPU', exact: true }).click();
     must(await dialog.isVisible(), 'it needs no reason');
@@ -128,7 +128,7 @@ export async function walkNodeActs({ chromium, check, must, until }) {
     const p = await open(WIDE, `/nodes/${second}`);
     await button(p, 'Return to service').click();
     const dialog = p.getByRole('dialog');
-    await dialog.getByText(/1 open finding is closed: /).waitFor();
+    await dialog.getByText(/without a test, and is on probation/).waitFor();
     await dialog.getByRole('button', { name: 'Return to service', exact: true }).click();
     must(await dialog.isVisible(), 'it needs no reason');
     await reason(p).fill('practice');
