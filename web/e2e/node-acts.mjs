@@ -72,12 +72,12 @@ export async function walkNodeActs({ chromium, check, must, until }) {
     await dialog.getByRole('button', { name: 'Exclude GPU', exact: true }).click();
     must(await dialog.isVisible(), 'it needs no reason');
     await reason(p).fill('practice');
-    await decide(p, 'Exclude GPU', `A GPU of ${node} gets no new work`);
+    await decide(p, 'Exclude GPU', `GPU 3 of ${node} gets no new work`);
     must((await read(node)).gpus_excluded.join() === '3', 'another GPU is excluded');
     await closes(p);
     const phone = await open(PHONE, `/nodes/${node}/gpus/3`);
     await button(phone, 'Include GPU').tap();
-    await decide(phone, 'Include GPU', `A GPU of ${node} gets work again`);
+    await decide(phone, 'Include GPU', `GPU 3 of ${node} gets work again`);
     must((await read(node)).gpus_excluded.length === 0, 'it is still excluded');
     await button(phone, 'Exclude GPU').waitFor();
     await closes(phone);

@@ -66,4 +66,8 @@ test('a job that is cloned opens the form', () => {
 
 test('commands are listed for what is named in full', () => {
   expect(namedCommands('n', [hit('node', 'n1', 'ready')], operator)).toEqual([]);
+  const gpu = { ...hit('gpu', 'n1/3', null, 'GPU 3 of n1'), detail: 'GPU-ab12, serial 1654' };
+  for (const words of ['1654', 'gpu-AB12', 'GPU 3 of n1'])
+    expect(labels(namedCommands(words, [gpu], operator))).toEqual(['Exclude GPU 3 of n1']);
+  expect(namedCommands('165', [gpu], operator)).toEqual([]);
 });

@@ -151,7 +151,9 @@ export function typedCommands(typed: string, hits: readonly Hit[], rights: May):
 /** What can be done with the node, the GPU or the job that the words name in full. */
 export function namedCommands(words: string, hits: readonly Hit[], rights: May): Entry[] {
   const w = words.trim().toLowerCase();
-  const is = (h: Hit) => h.title.toLowerCase() === w || h.id.toLowerCase() === w;
+  // The numbers of a GPU are in what is said of it.
+  const names = (h: Hit) => [h.title, h.id, ...(h.kind === 'gpu' ? h.detail.split(/,? /) : [])];
+  const is = (h: Hit) => names(h).some((name) => name.toLowerCase() === w);
   const hit = hits.find((h) => (h.kind === 'node' || h.kind === 'gpu' || h.kind === 'job') && is(h));
   if (!hit) return [];
   return deedsOf(hit, rights)

@@ -38,7 +38,8 @@ export function Palette({ own, rights, close }: { own: Entry[]; rights: Rights; 
   });
   // `drain hgx-0003`: what the command is about is looked for too.
   const command = commanded(asked);
-  const about = useQuery({ ...search(command?.about ?? ''), enabled: command !== null });
+  const may = rights.submits || rights.operates;
+  const about = useQuery({ ...search(command?.about ?? ''), enabled: command !== null && may });
   const hits = words.trim() && found.data ? found.data.items : [];
   const entries = [
     ...(command ? typedCommands(command.typed, about.data?.items ?? [], rights) : []),

@@ -49,7 +49,7 @@ function GpuWords({ node: n, gpu, out }: { node: Node; gpu: number; out: boolean
           Critical and still open: {open.map((f) => `${f.title || f.kind} (finding ${f.id})`).join('; ')}.
         </p>
       )}
-      <p>{affectedWords(n.jobs, 'No job runs on this node.')}</p>
+      <p>No job is affected.</p>
     </>
   );
 }
@@ -229,7 +229,7 @@ export function useNodeActions() {
         reason: others ? 'needed' : 'offered',
       },
       (reason) => setExcluded(n.name, picked, out, reason),
-      `A GPU of ${n.name} ${out ? 'gets no new work' : 'gets work again'}`,
+      () => `GPU ${picked} of ${n.name} ${out ? 'gets no new work' : 'gets work again'}`,
     );
   };
   const all: Record<NodeOffer, (n: Node, gpu?: number) => Promise<void>> = {
