@@ -1,7 +1,7 @@
 // What pages read. The first word of a key is what `live/hints.ts` makes stale.
 
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api, must, type Schemas } from './api/client';
+import { api, must, type Schemas, stream } from './api/client';
 import { type EventSearch, eventQuery } from './find/events';
 import { type OutputSearch, outputQuery } from './find/output';
 import { type JobSearch, jobQuery, sameJobs } from './jobs/filters';
@@ -262,13 +262,13 @@ export const events = (search: EventSearch) =>
     getNextPageParam: (page) => page.cursor,
   });
 
-/** When the oldest event happened that is kept. */
+/** The oldest moment that the map can show: what has left the store is read from the archive. */
 export const logBegins = () =>
   queryOptions({
     queryKey: ['begin'],
-    queryFn: async () => {
-      const page = must(await api.GET('/v1/events', { params: { query: { limit: 1 } } }));
-      return typeof page === 'string' ? null : (page.items[0]?.at ?? null);
+    queryFn: async ({ signal }) => {
+      const response = await stream('/v1/console/past-begin', { signal });
+      return ((await response.json()) as { at: string | null }).at;
     },
   });
 

@@ -15,18 +15,31 @@ pub const SELECTION: &[&str] = &["--workspace", "--exclude", "muster-bench"];
 const RUNS_MUSTER: &str = "muster-cli";
 
 /// `cargo nextest run` or, where that is not installed, `cargo test`, of the selection.
-#[must_use]
-pub fn test_command() -> (Command, Runner) {
+///
+/// # Errors
+/// When it is not installed and everything is required: without it no test has a limit.
+pub fn test_command() -> Result<(Command, Runner)> {
+    let runner = runner(proc::which("cargo-nextest").is_some(), muster_testkit::required())?;
     let mut command = cargo();
-    let runner =
-        if proc::which("cargo-nextest").is_some() { Runner::Nextest } else { Runner::Libtest };
     match runner {
         Runner::Nextest => command.args(["nextest", "run"]).args(SELECTION),
         Runner::Libtest => command.arg("test").args(SELECTION).args(["--tests", "--no-fail-fast"]),
     };
     // Colours would be in the way of reading the counts.
     command.args(["--color", "never"]);
-    (command, runner)
+    Ok((command, runner))
+}
+
+fn runner(nextest: bool, required: bool) -> Result<Runner> {
+    const HOW: &str = "cargo install cargo-nextest --locked";
+    match (nextest, required) {
+        (true, _) => Ok(Runner::Nextest),
+        (false, true) => bail!("cargo-nextest is missing: {HOW}"),
+        (false, false) => {
+            eprintln!("cargo-nextest is missing, so no test has a limit ({HOW})");
+            Ok(Runner::Libtest)
+        }
+    }
 }
 
 /// Who runs the tests.
@@ -40,7 +53,7 @@ pub enum Runner {
 
 /// Builds all tests, and with them the `muster` binary.
 pub fn tests() -> Result<()> {
-    let (mut command, _) = test_command();
+    let (mut command, _) = test_command()?;
     done(command.arg("--no-run"))
 }
 
@@ -86,6 +99,14 @@ fn done(command: &mut Command) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_nextest_nothing_is_tested_where_everything_is_required() {
+        assert_eq!(runner(true, true).unwrap(), Runner::Nextest);
+        assert_eq!(runner(false, false).unwrap(), Runner::Libtest);
+        let why = runner(false, true).unwrap_err().to_string();
+        assert!(why.contains("cargo install cargo-nextest"), "{why}");
+    }
 
     #[test]
     fn the_binary_is_built_from_the_same_packages_as_the_tests() {

@@ -56,6 +56,8 @@ enum SoakKind {
     Fabric,
     /// Check what others wrote with cargo-deny, its advisories too where their database is at hand.
     Deny,
+    /// Lint the tests too: every change lints what is shipped, the tools and the benchmarks.
+    Lint,
 }
 
 impl SoakKind {
@@ -70,6 +72,7 @@ impl SoakKind {
             SoakKind::Fuzz => "fuzz",
             SoakKind::Fabric => "fabric",
             SoakKind::Deny => "deny",
+            SoakKind::Lint => "lint",
         }
     }
 
@@ -96,8 +99,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Some(one) => vec![one],
         // The short ones first.
         None => {
-            use SoakKind::{Benches, Crash, Deny, Fabric, Fuzz, Props, Sim, Truth, Year};
-            vec![Deny, Fabric, Benches, Fuzz, Props, Sim, Truth, Crash, Year]
+            use SoakKind::{Benches, Crash, Deny, Fabric, Fuzz, Lint, Props, Sim, Truth, Year};
+            vec![Deny, Lint, Fabric, Benches, Fuzz, Props, Sim, Truth, Crash, Year]
         }
     };
     for test in which {
@@ -113,6 +116,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             SoakKind::Fuzz => requests(seed),
             SoakKind::Fabric => fabric(),
             SoakKind::Deny => deny::check(),
+            SoakKind::Lint => lint(),
         };
         // What could not be run to its end has not passed.
         let outcome = outcome.unwrap_or_else(|error| Err(format!("{error:#}")));
@@ -280,6 +284,18 @@ fn year() -> Result<Outcome> {
     Ok(Ok("the whole scenarios, the week, what was published, many scored fleets".into()))
 }
 
+/// Every target, the tests with the rest; what of them is shipped is linted with every change.
+fn lint() -> Result<Outcome> {
+    let mut command = cargo();
+    command.args(["clippy", "--workspace", "--all-targets", "--profile", "dev", "--keep-going"]);
+    let (status, _) = proc::tee(command.args(["--", "-D", "warnings"]))?;
+    Ok(if status.success() {
+        Ok("every target, without a warning".into())
+    } else {
+        Err("clippy refused something: the run printed it".into())
+    })
+}
+
 /// Nothing else picks tests out of all programs.
 fn needs_nextest() -> Result<()> {
     if proc::which("cargo-nextest").is_none() {
@@ -298,7 +314,7 @@ fn hold(options: &Options, first_seed: u64) -> Result<Outcome> {
     let cases = options.cases;
     while rounds == 0 || Instant::now() < until {
         eprintln!("\n=== {cases} cases of every property, seed {seed}");
-        let (mut command, _) = built::test_command();
+        let (mut command, _) = built::test_command()?;
         command
             .env("PROPTEST_CASES", cases.to_string())
             .env("PROPTEST_RNG_SEED", seed.to_string())
@@ -334,7 +350,7 @@ fn fabric() -> Result<Outcome> {
     install::components()?;
     built::tests()?;
     skips::clear()?;
-    let (mut command, _) = built::test_command();
+    let (mut command, _) = built::test_command()?;
     command.env("MUSTER_TEST_SKIPS", skips::file());
     command.args(["--profile", "soak", "--run-ignored", "all", "-E"]);
     command.arg("package(muster-cli) & test(/^(fabric|straggler)::/)");

@@ -125,14 +125,14 @@ impl Run {
             if self.step("what the tests run against", install::components).is_none() {
                 return;
             }
-            tests_against = self.step("PostgreSQL", postgres::ForTests::get);
+            tests_against = self.database(muster_testkit::required(), postgres::ForTests::get);
         }
         // It takes the longest and waits for most of its time, so the tests run meanwhile. It begins
         // after the components are there: two installations at a time would be in each other's way.
         let web = wanted(Part::Web).then(|| Started::new(work("web console", web::test)));
         if let Some(database) = tests_against {
-            eprintln!("at {}", database.url());
-            self.counted("tests", || unit(&database.url()));
+            let url = database.as_ref().map(postgres::ForTests::url);
+            self.counted("tests", || unit(url.as_deref()));
             self.reported_by_tests();
         }
         // None of these measures how long anything takes.
@@ -170,6 +170,22 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// What the tests of the stores run against. Where not everything is required, a machine without
+    /// one runs the others: those that need it skip themselves, and are counted.
+    fn database<T>(
+        &mut self,
+        required: bool,
+        get: impl FnOnce() -> Result<T>,
+    ) -> Option<Option<T>> {
+        self.step("PostgreSQL", || match get() {
+            Err(error) if !required => {
+                eprintln!("warning: {error:#}; tests that need PostgreSQL are skipped");
+                Ok(None)
+            }
+            other => other.map(Some),
+        })
     }
 
     /// Does one thing and keeps how long it took; an error is a failure.
@@ -223,9 +239,12 @@ impl Run {
     }
 }
 
-fn unit(database: &str) -> Result<Counts> {
-    let (mut command, runner) = built::test_command();
-    command.env("MUSTER_TEST_POSTGRES", database);
+fn unit(database: Option<&str>) -> Result<Counts> {
+    let (mut command, runner) = built::test_command()?;
+    if let Some(url) = database {
+        eprintln!("at {url}");
+        command.env("MUSTER_TEST_POSTGRES", url);
+    }
     skips::clear()?;
     command.env("MUSTER_TEST_SKIPS", skips::file());
     // What an earlier run wrote is not about this one.
@@ -318,6 +337,16 @@ mod tests {
                     measured; 0 filtered out; finished in 0.00s\n";
         let counts = libtest_counts(text).unwrap();
         assert_eq!(counts, Counts { passed: 5, failed: 1, skipped: 1 });
+    }
+
+    #[test]
+    fn without_a_database_the_other_tests_run_unless_everything_is_required() {
+        let mut run = Run::default();
+        assert_eq!(run.database::<u8>(false, || Err(anyhow!("no PostgreSQL"))), Some(None));
+        assert_eq!(run.total.failed, 0);
+        assert_eq!(run.database::<u8>(true, || Err(anyhow!("no PostgreSQL"))), None);
+        assert_eq!(run.total.failed, 1);
+        assert_eq!(run.database(true, || Ok(7)), Some(Some(7)));
     }
 
     #[test]

@@ -38,6 +38,10 @@ pub struct MetricsHistory {
     pub step_ms: u64,
     /// Where the samples come from: `builtin`, the server's own files.
     pub source: String,
+    /// When the first point begins that is stored in such steps, of whatever node, in milliseconds
+    /// since 1970: what is older was deleted, or was before there was a history. Absent where nothing is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_from: Option<i64>,
     /// The series.
     pub series: Vec<MetricSeries>,
 }
@@ -50,12 +54,12 @@ pub struct MetricSeries {
     pub metric: String,
     /// The unit of its values, such as `W` or `%`.
     pub unit: String,
-    /// The node; null where several GPUs are put together.
+    /// The node; null where several GPUs are put together, and for the step times of a job.
     pub node: Option<String>,
     /// The GPU's index on the node; null for a metric of the node itself, and where several GPUs are
     /// put together.
     pub gpu: Option<u32>,
-    /// How many GPUs are in it.
+    /// How many GPUs are in it; none in the step times of a job.
     pub gpus: u32,
     /// The least, the mean and the greatest value of each point; null where nothing was sampled.
     pub points: Vec<Option<[f32; 3]>>,

@@ -45,6 +45,38 @@ fn metrics_of_a_node_are_kept_and_shown() {
     assert!(!page().contains(&node), "{}", page());
 }
 
+/// Work that reports a step of a quarter of a second now and then, until it is cancelled.
+const STEPS: &str = r#"
+i=0
+while true; do
+  i=$((i + 1))
+  echo "{\"step\":$i,\"t\":0.25}" >> "$MUSTER_REPORT"
+  sleep 0.3
+done
+"#;
+
+#[test]
+fn step_times_of_a_job_are_kept_and_shown() {
+    let c = Cluster::start(1);
+    let id = c.submit(&["--name", "train", "--gpus", "1", "--", "sh", "-c", STEPS]);
+    let ask = ["history", "job", &id, "--metric", "step_time"];
+    let points = || {
+        let h = c.json(&ask);
+        let points = h["series"][0]["points"].as_array().cloned().unwrap_or_default();
+        points.into_iter().filter(|p| !p.is_null()).collect::<Vec<_>>()
+    };
+    until("steps were stored", || !points().is_empty());
+    assert!(points().iter().all(|p| p.as_array().unwrap().iter().all(|v| *v == 250.0)));
+    let out = c.muster(&ask);
+    out.code(0);
+    for word in ["step_time", "its ranks", "ms", "250"] {
+        assert!(out.stdout.contains(word), "`{word}` in {out:#?}");
+    }
+    c.muster(&["cancel", &id]).code(0);
+    until("it is over", || c.json(&["get", "job", &id])["state"] == "cancelled");
+    assert!(!points().is_empty(), "its steps stay");
+}
+
 #[test]
 fn a_server_without_a_history_says_so() {
     let c = Cluster::start_with(1, &["--history", "off"]);

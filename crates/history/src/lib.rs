@@ -3,7 +3,8 @@
 //! Samples come in with their time and are kept in up to three tiers: as they arrive for an hour,
 //! in steps of 10 s for a day, in steps of a minute for 90 days. A point has the least, the mean and
 //! the greatest value of its step; a step without a sample is a gap. Each tier is a directory of
-//! append-only files, one for a stretch of time; what is too old, or too much, goes by whole files.
+//! append-only files, one for a stretch of time; what is too old, or too much, goes by whole files,
+//! fine steps before coarse ones.
 //! Nothing here reads a clock: every time is an argument, in milliseconds since 1970.
 
 mod bits;
@@ -13,12 +14,13 @@ mod codec;
 mod names;
 mod open;
 mod segment;
+mod share;
 mod store;
 mod tier;
 
 pub use cell::Cell;
 pub use names::{SeriesId, SeriesKey};
-pub use store::{Plan, Points, SeriesQuery, Stats, Store};
+pub use store::{Plan, Points, SeriesQuery, Stats, Store, TierStats};
 pub use tier::{Limits, Tier};
 
 use std::io;

@@ -76,17 +76,25 @@ impl Open {
         self.start
     }
 
+    /// Where the cell of a series is at a step.
+    fn place(&self, index: u32, slot: i64) -> Result<usize, SampleFit> {
+        if slot < self.start {
+            return Err(SampleFit::Before);
+        }
+        let steps = usize::from(self.steps);
+        match usize::try_from(slot - self.start) {
+            Ok(step) if step < steps && index < SHARD => Ok(index as usize * steps + step),
+            _ => Err(SampleFit::After),
+        }
+    }
+
     /// Takes a finite value in.
     pub(crate) fn add(&mut self, index: u32, slot: i64, value: f32) -> SampleFit {
-        if slot < self.start {
-            return SampleFit::Before;
-        }
-        let step = match usize::try_from(slot - self.start) {
-            Ok(step) if step < usize::from(self.steps) => step,
-            _ => return SampleFit::After,
+        let at = match self.place(index, slot) {
+            Ok(at) => at,
+            Err(fit) => return fit,
         };
         self.any = true;
-        let at = index as usize * usize::from(self.steps) + step;
         match &mut self.cells {
             Cells::Single { values, more } => {
                 let Some(first) = values.get_mut(at) else { return SampleFit::After };
@@ -103,6 +111,35 @@ impl Open {
                 c.max = c.max.max(value);
                 c.sum += value;
                 c.count = c.count.saturating_add(1);
+            }
+        }
+        SampleFit::In
+    }
+
+    /// Takes the samples of a cell in, which has some.
+    pub(crate) fn merge(&mut self, index: u32, slot: i64, cell: &Cell) -> SampleFit {
+        let at = match self.place(index, slot) {
+            Ok(at) => at,
+            Err(fit) => return fit,
+        };
+        self.any = true;
+        match &mut self.cells {
+            Cells::Single { values, more } => {
+                let Some(first) = values.get_mut(at) else { return SampleFit::After };
+                let before = if first.is_nan() { Cell::GAP } else { Cell::of(*first) };
+                more.entry(at).or_insert(before).merge(cell);
+                if first.is_nan() {
+                    *first = cell.min;
+                }
+            }
+            Cells::Several(all) => {
+                let Some(c) = all.get_mut(at) else { return SampleFit::After };
+                c.min = c.min.min(cell.min);
+                c.max = c.max.max(cell.max);
+                #[allow(clippy::cast_possible_truncation)] // the samples are `f32`
+                let sum = cell.sum as f32;
+                c.sum += sum;
+                c.count = c.count.saturating_add(cell.count);
             }
         }
         SampleFit::In
@@ -160,6 +197,15 @@ mod tests {
             let cells: Vec<_> = open.series(5).filter(|(_, c)| !c.is_gap()).collect();
             assert_eq!(cells.len(), 2);
             assert_eq!((cells[0].0, cells[0].1.mean(), cells[0].1.max), (41, Some(2.0), 4.0));
+            let mut two = Cell::of(2.0);
+            two.merge(&Cell::of(6.0));
+            for _ in 0..2 {
+                assert_eq!(open.merge(6, 42, &two), SampleFit::In);
+            }
+            assert_eq!(open.merge(6, 63, &two), SampleFit::After);
+            let all = open.series(6).find(|(_, c)| !c.is_gap()).unwrap();
+            assert_eq!((all.0, all.1.count, all.1.mean()), (42, 4, Some(4.0)));
+            assert_eq!((all.1.min, all.1.max), (2.0, 6.0));
             let bytes = open.encode(44);
             let mut read = Vec::new();
             block::read(&bytes, &[4, 5], |i, c| read.push((i, c.len(), c[3].max))).unwrap();

@@ -41,6 +41,8 @@ pub(crate) struct Segment {
     len: u64,
     sealed: bool,
     blocks: BTreeMap<u32, Vec<BlockRef>>,
+    /// The first step of all blocks.
+    first: Option<i64>,
     /// Bytes that were cut off when it was opened.
     pub(crate) torn: u64,
 }
@@ -68,10 +70,12 @@ impl Segment {
             len,
             sealed: true,
             blocks: BTreeMap::new(),
+            first: None,
             torn: 0,
         };
         if s.read_list().is_none() {
             s.blocks.clear();
+            s.first = None;
             s.sealed = false;
             s.scan();
             if s.end < len {
@@ -106,7 +110,7 @@ impl Segment {
                 offset: u64::from_le_bytes(field(e, 16)?),
                 len: u32::from_le_bytes(field(e, 24)?),
             };
-            self.blocks.entry(shard).or_default().push(block);
+            self.keep(shard, block);
         }
         self.end = list;
         Some(())
@@ -138,7 +142,12 @@ impl Segment {
     fn note(&mut self, head: &block::Head, len: usize) {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         let block = BlockRef { start: head.start, steps: head.steps, offset: self.end, len };
-        self.blocks.entry(head.shard).or_default().push(block);
+        self.keep(head.shard, block);
+    }
+
+    fn keep(&mut self, shard: u32, block: BlockRef) {
+        self.first = Some(self.first.map_or(block.start, |first| first.min(block.start)));
+        self.blocks.entry(shard).or_default().push(block);
     }
 
     /// Writes a block behind the others.
@@ -215,6 +224,11 @@ impl Segment {
         &self.file
     }
 
+    /// The first step of all its blocks; none where it has none.
+    pub(crate) fn first(&self) -> Option<i64> {
+        self.first
+    }
+
     /// The highest shard with a block.
     pub(crate) fn last_shard(&self) -> Option<u32> {
         self.blocks.keys().next_back().copied()
@@ -261,8 +275,9 @@ mod tests {
             s.append(&block(4, start)).unwrap();
         }
         let starts = |s: &Segment| s.blocks(4, 13, 15).map(|b| b.start).collect::<Vec<_>>();
-        assert_eq!((starts(&s), s.last_shard()), (vec![12, 14], Some(4)));
+        assert_eq!((starts(&s), s.last_shard(), s.first()), (vec![12, 14], Some(4), Some(10)));
         let open = Segment::open(&path).unwrap();
+        assert_eq!(open.first(), Some(10));
         assert_eq!((starts(&open), open.is_sealed(), open.torn), (vec![12, 14], false, 0));
         let whole = s.len() + s.end_size();
         s.seal().unwrap();
@@ -270,6 +285,7 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().len(), whole);
         let mut sealed = Segment::open(&path).unwrap();
         assert_eq!((starts(&sealed), sealed.is_sealed()), (vec![12, 14], true));
+        assert_eq!(sealed.first(), Some(10));
         sealed.append(&block(4, 16)).unwrap();
         let again = Segment::open(&path).unwrap();
         assert_eq!(again.blocks(4, 0, 99).count(), 4);

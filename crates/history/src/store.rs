@@ -6,9 +6,11 @@ pub use query::{Plan, Points, SeriesQuery};
 
 use crate::HistoryError;
 use crate::block::SHARD;
+use crate::cell::Cell;
 use crate::names::{Names, SeriesId, SeriesKey};
 use crate::open::{Open, SampleFit};
 use crate::segment::Segment;
+use crate::share::{self, Space, Used};
 use crate::tier::{Limits, Tier};
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,6 +43,30 @@ pub struct Stats {
     pub lost_blocks: u64,
 }
 
+/// How a tier is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierStats {
+    /// Length of a step, in milliseconds.
+    pub step_ms: i64,
+    /// How long it is to be kept.
+    pub keep_ms: i64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// When its first step begins; none where nothing is stored.
+    pub known_from: Option<i64>,
+    /// Files deleted because the space was needed, since the store was opened.
+    pub dropped_files: u64,
+}
+
+impl TierStats {
+    /// Whether it reaches back less far than it is to, because the space was needed.
+    #[must_use]
+    pub fn is_short(&self, now: i64) -> bool {
+        let due = now.saturating_sub(self.keep_ms);
+        self.dropped_files > 0 && self.known_from.is_none_or(|known| known > due)
+    }
+}
+
 /// One tier with its files.
 #[derive(Debug)]
 pub(crate) struct TierFiles {
@@ -50,6 +76,8 @@ pub(crate) struct TierFiles {
     pub(crate) open: Vec<Option<Open>>,
     /// Most steps have several samples.
     pub(crate) several: bool,
+    /// Files deleted because the space was needed.
+    dropped: u64,
 }
 
 /// Metrics over time.
@@ -104,6 +132,7 @@ impl Store {
                 segments: BTreeMap::new(),
                 open: Vec::new(),
                 several: tier.step_ms >= limits.sample_ms.saturating_mul(2),
+                dropped: 0,
             };
             files.load(&mut stats)?;
             // Blocks may have series that the file of names may have lost.
@@ -145,13 +174,22 @@ impl Store {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let files = self.tiers.iter().map(|t| t.segments.len()).sum();
-        Stats { series: self.names.len(), bytes: self.bytes(), files, ..self.stats }
+        let bytes = self.tiers.iter().map(TierFiles::bytes).sum::<u64>() + self.names.bytes();
+        let dropped_files = self.tiers.iter().map(|t| t.dropped).sum();
+        Stats { series: self.names.len(), bytes, files, dropped_files, ..self.stats }
     }
 
-    /// Bytes of all files.
-    fn bytes(&self) -> u64 {
-        let files = self.tiers.iter().flat_map(|t| t.segments.values());
-        files.map(Segment::len).sum::<u64>() + self.names.bytes()
+    /// How its tiers are doing, finest first.
+    #[must_use]
+    pub fn tier_stats(&self) -> Vec<TierStats> {
+        let of = |files: &TierFiles| TierStats {
+            step_ms: files.tier.step_ms,
+            keep_ms: files.tier.keep_ms,
+            bytes: files.bytes(),
+            known_from: files.known_from(),
+            dropped_files: files.dropped,
+        };
+        self.tiers.iter().map(of).collect()
     }
 
     /// Takes samples in that were heard at `time`. What is not finite is no sample.
@@ -159,32 +197,56 @@ impl Store {
     /// # Errors
     /// When a block that is full cannot be written: it is lost, the samples are in all the same.
     pub fn append(&mut self, time: i64, samples: &[(SeriesId, f32)]) -> Result<(), HistoryError> {
-        self.newest = self.newest.max(time);
+        let finite = || samples.iter().filter(|(_, v)| v.is_finite());
         let mut failed = Ok(());
-        for t in 0..self.tiers.len() {
+        for t in self.tiers_at(time) {
             let slot = self.tiers[t].tier.slot(time);
-            for (id, value) in samples.iter().filter(|(_, v)| v.is_finite()) {
-                let (shard, index) = place(*id);
-                let counted = t == 0;
-                match self.put(t, shard, index, slot, *value) {
-                    Ok(true) => self.stats.samples += u64::from(counted),
-                    Ok(false) => self.stats.late += u64::from(counted),
-                    Err(e) => failed = Err(e),
+            for (id, value) in finite() {
+                let add = |open: &mut Open, index: u32, slot: i64| open.add(index, slot, *value);
+                if let Err(e) = self.put(t, *id, slot, 1, add) {
+                    failed = Err(e);
                 }
             }
         }
         failed
     }
 
-    /// Puts a value into the block of its shard, and that on the disk when it is full.
+    /// Takes samples in that were put together before, all of them heard at `time`.
+    ///
+    /// # Errors
+    /// As those of [`Store::append`].
+    pub fn merge(&mut self, time: i64, cells: &[(SeriesId, Cell)]) -> Result<(), HistoryError> {
+        let mut failed = Ok(());
+        for t in self.tiers_at(time) {
+            let slot = self.tiers[t].tier.slot(time);
+            for (id, cell) in cells.iter().filter(|(_, c)| !c.is_gap()) {
+                let add = |open: &mut Open, index: u32, slot: i64| open.merge(index, slot, cell);
+                if let Err(e) = self.put(t, *id, slot, cell.count, add) {
+                    failed = Err(e);
+                }
+            }
+        }
+        failed
+    }
+
+    /// Notes a time, and counts the tiers.
+    fn tiers_at(&mut self, time: i64) -> std::ops::Range<usize> {
+        self.newest = self.newest.max(time);
+        0..self.tiers.len()
+    }
+
+    /// Puts samples into the block of their shard, and that on the disk when it is full.
     fn put(
         &mut self,
         t: usize,
-        shard: u32,
-        index: u32,
+        id: SeriesId,
         slot: i64,
-        value: f32,
-    ) -> Result<bool, HistoryError> {
+        samples: u32,
+        add: impl Fn(&mut Open, u32, i64) -> SampleFit,
+    ) -> Result<(), HistoryError> {
+        let (shard, index) = place(id);
+        // They count once, whatever the tiers.
+        let samples = if t == 0 { u64::from(samples) } else { 0 };
         let files = &mut self.tiers[t];
         let at = as_index(shard);
         if files.open.len() <= at {
@@ -192,15 +254,23 @@ impl Store {
         }
         let (tier, several) = (files.tier, files.several);
         let open = files.open[at].get_or_insert_with(|| Open::new(&tier, shard, slot, several));
-        match open.add(index, slot, value) {
-            SampleFit::In => return Ok(true),
+        match add(open, index, slot) {
+            SampleFit::In => {
+                self.stats.samples += samples;
+                return Ok(());
+            }
             // A clock that was set back for good begins anew.
-            SampleFit::Before if open.start() - slot <= i64::from(tier.block) => return Ok(false),
+            SampleFit::Before if open.start() - slot <= i64::from(tier.block) => {
+                self.stats.late += samples;
+                return Ok(());
+            }
             SampleFit::Before | SampleFit::After => {}
         }
         let full = std::mem::replace(open, Open::new(&tier, shard, slot, several));
-        open.add(index, slot, value);
-        self.write(t, &full, i64::MAX).map(|()| true)
+        add(open, index, slot);
+        let written = self.write(t, &full, i64::MAX);
+        self.stats.samples += if written.is_ok() { samples } else { 0 };
+        written
     }
 
     /// Time goes on although nothing may come: writes full blocks, ends full files, deletes old ones.
@@ -268,7 +338,7 @@ impl Store {
 
     fn write_bytes(&mut self, t: usize, start: i64, bytes: &[u8]) -> Result<(), HistoryError> {
         self.names.sync()?;
-        self.make_space(bytes.len() as u64)?;
+        self.make_space(t, bytes.len() as u64)?;
         let files = &mut self.tiers[t];
         let bucket = files.tier.bucket(start);
         let segment = match files.segments.entry(bucket) {
@@ -280,33 +350,39 @@ impl Store {
         segment.append(bytes)
     }
 
-    /// Deletes the oldest files until there is space for so many bytes more.
-    fn make_space(&mut self, more: u64) -> Result<(), HistoryError> {
-        let mut bytes = self.bytes().saturating_add(more);
-        while bytes > self.limits.bytes {
-            let oldest = self.tiers.iter().enumerate().filter_map(|(t, files)| {
-                let bucket = *files.segments.keys().next()?;
-                Some((files.tier.bucket_end(bucket), t, bucket))
-            });
-            let Some((_, t, bucket)) = oldest.min() else {
+    /// Deletes files until there is space for so many bytes more of a tier.
+    fn make_space(&mut self, t: usize, more: u64) -> Result<(), HistoryError> {
+        let bytes = self.limits.bytes.saturating_sub(self.names.bytes());
+        let used = |(i, files): (usize, &TierFiles)| Used {
+            bytes: files.bytes().saturating_add(if i == t { more } else { 0 }),
+            files: files.segments.len(),
+        };
+        loop {
+            let all: Vec<Used> = self.tiers.iter().enumerate().map(used).collect();
+            let oldest = match share::next(&all, bytes) {
+                Space::Enough => return Ok(()),
+                Space::OldestOf(t) => {
+                    self.tiers[t].segments.keys().next().map(|bucket| (t, *bucket))
+                }
+                Space::None => None,
+            };
+            let Some((t, bucket)) = oldest else {
                 let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
                 return Err(HistoryError::io("the limit of bytes leaves no space for a block")(
                     source,
                 ));
             };
-            bytes = bytes.saturating_sub(self.delete(t, bucket)?);
-            self.stats.dropped_files += 1;
+            self.delete(t, bucket)?;
+            self.tiers[t].dropped += 1;
         }
-        Ok(())
     }
 
-    /// Deletes a file; how many bytes it had.
-    fn delete(&mut self, t: usize, bucket: i64) -> Result<u64, HistoryError> {
-        let Some(segment) = self.tiers[t].segments.get(&bucket) else { return Ok(0) };
+    /// Deletes a file.
+    fn delete(&mut self, t: usize, bucket: i64) -> Result<(), HistoryError> {
+        let Some(segment) = self.tiers[t].segments.get(&bucket) else { return Ok(()) };
         segment.remove()?;
-        let len = segment.len();
         self.tiers[t].segments.remove(&bucket);
-        Ok(len)
+        Ok(())
     }
 
     fn expire(&mut self, t: usize, time: i64) -> Result<(), HistoryError> {
@@ -333,7 +409,7 @@ impl Store {
             .map(|(bucket, s)| (*bucket, s.end_size()))
             .collect();
         for (bucket, more) in due {
-            self.make_space(more)?;
+            self.make_space(t, more)?;
             // It may have been the oldest.
             if let Some(segment) = self.tiers[t].segments.get_mut(&bucket) {
                 segment.seal()?;
@@ -366,6 +442,18 @@ impl Store {
 }
 
 impl TierFiles {
+    /// Bytes of its files.
+    fn bytes(&self) -> u64 {
+        self.segments.values().map(Segment::len).sum()
+    }
+
+    /// When its first step begins; none where nothing is stored.
+    pub(crate) fn known_from(&self) -> Option<i64> {
+        let written = self.segments.values().find_map(Segment::first);
+        let open = self.open.iter().flatten().map(Open::start).min();
+        written.into_iter().chain(open).min().map(|slot| self.tier.start(slot))
+    }
+
     /// Opens the files that are there. One that cannot be opened is left alone.
     fn load(&mut self, stats: &mut Stats) -> Result<(), HistoryError> {
         let what = || format!("cannot read {}", self.dir.display());

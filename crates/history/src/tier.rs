@@ -53,7 +53,7 @@ impl Tier {
 /// What a store may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all files together: the oldest go first.
+    /// Bytes of all files together: fine steps go first.
     pub bytes: u64,
     /// How often a series has a sample, about, in milliseconds.
     pub sample_ms: i64,

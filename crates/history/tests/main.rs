@@ -135,22 +135,21 @@ proptest! {
     }
 }
 
-#[test]
-fn the_bound_holds_and_the_oldest_go_first() {
-    let dir = tempfile::tempdir().unwrap();
-    let most = 300_000;
-    let mut store = open(dir.path(), Limits { bytes: most, ..limits(10_000) });
+/// Bytes of all files of a directory of a tier, or of all tiers.
+fn size(dir: &Path, tier: &str) -> u64 {
+    let entries = |p: &Path| std::fs::read_dir(p).unwrap().map(|e| e.unwrap().path());
+    let tiers = entries(dir).filter(|p| p.is_dir() && p.to_string_lossy().contains(tier));
+    let files = tiers.flat_map(|t| entries(&t).collect::<Vec<_>>());
+    files.map(|f| std::fs::metadata(f).unwrap().len()).sum()
+}
+
+/// A store after some hours of values that do not compress.
+fn noise(dir: &Path, bytes: u64, hours: i64, mut each: impl FnMut(i64)) -> (Store, Vec<SeriesId>) {
+    let mut store = open(dir, Limits { bytes, ..limits(10_000) });
     let ids: Vec<SeriesId> =
         (0..64).map(|g| store.series("n1", Some(g), "power").unwrap()).collect();
-    let size = |dir: &Path| -> u64 {
-        let len = |p: std::path::PathBuf| std::fs::metadata(p).unwrap().len();
-        let entries = |p: &Path| std::fs::read_dir(p).unwrap().map(|e| e.unwrap().path());
-        let tiers = entries(dir).filter(|p| p.is_dir());
-        let inside: u64 = tiers.flat_map(|t| entries(&t).collect::<Vec<_>>()).map(len).sum();
-        inside + len(dir.join("series"))
-    };
     let mut noise = 1u32;
-    for i in 0..6 * 60 * 12 {
+    for i in 0..6 * 60 * hours {
         let mut all = Vec::new();
         for id in &ids {
             noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -159,17 +158,74 @@ fn the_bound_holds_and_the_oldest_go_first() {
         let now = START + i * 10_000;
         store.append(now, &all).unwrap();
         store.advance(now).unwrap();
+        each(i);
+    }
+    (store, ids)
+}
+
+#[test]
+fn the_bound_holds_and_it_is_known_since_when_there_are_minutes() {
+    let dir = tempfile::tempdir().unwrap();
+    let most = 300_000;
+    let names = || std::fs::metadata(dir.path().join("series")).unwrap().len();
+    let (store, ids) = noise(dir.path(), most, 18, |i| {
         if i % 97 == 0 {
-            assert!(size(dir.path()) <= most, "{}", size(dir.path()));
+            let all = size(dir.path(), "step-") + names();
+            assert!(all <= most, "{all}");
+        }
+    });
+    let stats = store.stats();
+    assert_eq!(stats.bytes, size(dir.path(), "step-") + names());
+    assert!(stats.dropped_files > 0 && stats.bytes <= most && stats.lost_blocks == 0, "{stats:?}");
+    let end = START + 18 * HOUR;
+    let line = |from: i64, to: i64| store.query(&ids[..1], from, to, 10_000);
+    let first = line(START, START + HOUR);
+    assert!(first.lines[0].iter().all(Cell::is_gap), "the first hour is gone");
+    let last = line(end - HOUR / 4, end);
+    assert!(last.lines[0].iter().all(|c| !c.is_gap()), "the last minutes are there");
+    // The minutes alone do not fit: an answer says since when there are any.
+    let tiers = store.tier_stats();
+    let coarse = tiers.last().unwrap();
+    assert!(coarse.dropped_files > 0 && coarse.known_from > Some(START), "{coarse:?}");
+    assert_eq!((first.step_ms, first.known_from), (MINUTE, coarse.known_from));
+    assert_eq!(stats.dropped_files, tiers.iter().map(|t| t.dropped_files).sum::<u64>());
+    let since = coarse.known_from.unwrap();
+    let all = line(START, end);
+    for (at, cell) in (START..).step_by(60_000).zip(&all.lines[0]) {
+        // Blocks of a file that went may have reached into the next file.
+        if at >= since + 15 * MINUTE || at < since {
+            assert_eq!(cell.is_gap(), at < since, "{at} of {since}");
         }
     }
-    let stats = store.stats();
-    assert_eq!(stats.bytes, size(dir.path()));
-    assert!(stats.dropped_files > 0 && stats.bytes <= most && stats.lost_blocks == 0, "{stats:?}");
-    let line = |from: i64, to: i64| store.query(&ids[..1], from, to, 10_000).lines.remove(0);
-    assert!(line(START, START + HOUR).iter().all(Cell::is_gap), "the first hour is gone");
-    let end = START + 12 * HOUR;
-    assert!(line(end - HOUR / 4, end).iter().all(|c| !c.is_gap()), "the last minutes are there");
+    // After a restart it is known as well.
+    drop(store);
+    let store = open(dir.path(), Limits { bytes: most, ..limits(10_000) });
+    assert_eq!(store.tier_stats().last().unwrap().known_from, Some(since));
+}
+
+#[test]
+fn fine_steps_give_way_before_the_minutes() {
+    // What the minutes take where nothing is in their way.
+    let hours = 9;
+    let whole = tempfile::tempdir().unwrap();
+    drop(noise(whole.path(), 1 << 30, hours, |_| ()));
+    let minutes = size(whole.path(), "step-60000ms");
+    assert!(size(whole.path(), "step-10000ms") > minutes);
+    // They fit into their share: none of them goes, although the fine steps are much younger.
+    let dir = tempfile::tempdir().unwrap();
+    let (store, ids) = noise(dir.path(), minutes / 4 * 5, hours, |_| ());
+    let tiers = store.tier_stats();
+    let dropped: Vec<bool> = tiers.iter().map(|t| t.dropped_files > 0).collect();
+    assert_eq!(dropped, [true, false], "{tiers:?}");
+    assert_eq!(tiers[1].known_from, Some(START));
+    let now = START + hours * HOUR;
+    assert_eq!([tiers[0].is_short(now), tiers[1].is_short(now)], [true, false]);
+    assert!(tiers[0].known_from > Some(START), "{tiers:?}");
+    // What the fine steps lost comes from the minutes, without a gap.
+    let end = START + hours * HOUR;
+    let points = store.query(&ids[..1], START, end, 10_000);
+    assert_eq!((points.step_ms, points.known_from), (MINUTE, Some(START)));
+    assert!(points.lines[0].iter().all(|c| !c.is_gap()));
 }
 
 #[test]
@@ -209,6 +265,7 @@ fn only_whole_steps_of_the_time_that_is_allowed_are_reported_and_lines_are_put_t
         line,
         since: START + 5_000,
         until: START + 300_000,
+        regular: true,
     };
     let to = START + 600_000;
     let points = store.plan(vec![want(&ids[1], 0)], START, to, 600, u64::MAX).read();
@@ -219,6 +276,49 @@ fn only_whole_steps_of_the_time_that_is_allowed_are_reported_and_lines_are_put_t
     let points = store.plan(together, START, to, 600, u64::MAX).read();
     let cell = points.lines[0][10];
     assert_eq!((cell.min, cell.mean(), cell.max, cell.count), (0.0, Some(10.0), 20.0, 3));
+}
+
+#[test]
+fn samples_that_were_put_together_before_are_read_back_in_every_tier() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path(), limits(10_000));
+    let id = store.series("steps/0", Some(3), "step_time").unwrap();
+    let mut cell = Cell::of(100.0);
+    cell.merge(&Cell::of(500.0));
+    cell.merge(&Cell::of(300.0));
+    for i in 0..60 {
+        let gap = (id, Cell::GAP);
+        store.merge(START + i * 10_000, &[(id, cell), gap]).unwrap();
+    }
+    assert_eq!(store.stats().samples, 180);
+    store.flush(START + 600_000).unwrap();
+    drop(store);
+    let store = open(dir.path(), limits(10_000));
+    for (most, step, count) in [(1000, 10_000, 3), (10, MINUTE, 18)] {
+        let points = store.query(&[id], START, START + 600_000, most);
+        assert_eq!(points.step_ms, step);
+        for cell in &points.lines[0] {
+            assert_eq!((cell.min, cell.mean(), cell.max), (100.0, Some(300.0), 500.0));
+            assert_eq!(cell.count, count);
+        }
+    }
+}
+
+#[test]
+fn what_comes_seldom_leaves_its_gaps() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path(), limits(10_000));
+    let id = store.series("steps/0", Some(0), "step_time").unwrap();
+    for i in 0..10 {
+        store.append(START + i * 20_000, &[(id, 1.0), (id, 3.0)]).unwrap();
+    }
+    let to = START + 200_000;
+    let gaps = |regular: bool| {
+        let want = SeriesQuery { regular, ..SeriesQuery::whole(id, 0) };
+        let points = store.plan(vec![want], START, to, 600, u64::MAX).read();
+        points.lines[0].iter().filter(|c| c.is_gap()).count()
+    };
+    assert_eq!((gaps(true), gaps(false)), (0, 10));
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl From<PastError> for Failure {
     fn from(e: PastError) -> Failure {
         match e {
             PastError::Brain(e) => e.into(),
-            PastError::Archived | PastError::TooMuch { .. } => {
+            PastError::Archived | PastError::TooMuch => {
                 Failure::new(StatusCode::GONE, "gone", e.to_string())
             }
             PastError::Before => Failure::bad(e.to_string()).field("at"),
@@ -47,7 +47,10 @@ impl From<PastError> for Failure {
 
 /// The stream is the console's own and may change with it: the description does not list it.
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route("/v1/console/frames", get(frames)).route("/v1/console/past", get(past))
+    Router::new()
+        .route("/v1/console/frames", get(frames))
+        .route("/v1/console/past", get(past))
+        .route("/v1/console/past-begin", get(past_begin))
 }
 
 /// Get which index of the console's frames is which GPU.
@@ -101,6 +104,20 @@ async fn past(State(app): State<App>, Reader(caller): Reader, Query(q): Query<Pa
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     mark(headers, &app, &caller, app.brain().durable());
     Ok(response)
+}
+
+/// Since when the past can be shown.
+#[derive(Debug, Serialize)]
+struct PastBegin {
+    /// The time of the oldest record that the server can replay; none where nothing was written.
+    at: Option<Timestamp>,
+}
+
+/// The oldest moment that [`past`] can show.
+async fn past_begin(State(app): State<App>, Reader(caller): Reader) -> Reply {
+    let seq = app.brain().durable();
+    let body = PastBegin { at: app.console().past_begins_at().await?.map(Timestamp) };
+    Ok(answer(&app, &caller, StatusCode::OK, seq, None, &body))
 }
 
 async fn produce(

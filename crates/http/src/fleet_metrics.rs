@@ -10,6 +10,7 @@ use muster_model::job::{Job, JobState};
 use muster_model::names::{Label, NodeName};
 use muster_model::node::Node;
 use muster_model::spec::Priority;
+use muster_model::units::{Span, Time};
 use muster_server::brain::Brain;
 use muster_server::metering::{CLASSES, Gauges, OUTCOMES};
 use std::collections::BTreeMap;
@@ -119,7 +120,7 @@ pub(crate) fn write(app: &App, projects: bool, out: &mut Registry) {
     lately(&gauges, out);
     telemetry(metering, out);
     if let Some(h) = app.agents().history().stats() {
-        history(&h, out);
+        history(&h, now, out);
     }
     if projects {
         by_project(&l, &gauges, out);
@@ -269,7 +270,7 @@ fn telemetry(metering: &muster_server::metering::Metering, out: &mut Registry) {
     out.gauge("muster_gpu_power_watts", "What all GPUs draw, as they report.").set(drew);
 }
 
-fn history(h: &muster_server::history::HistoryStats, out: &mut Registry) {
+fn history(h: &muster_server::history::HistoryStats, now: Time, out: &mut Registry) {
     let help = "Bytes of the files with the history of metrics.";
     out.gauge("muster_history_bytes", help).set(h.store.bytes);
     out.gauge("muster_history_series", "Series of the history of metrics.").set(h.store.series);
@@ -285,6 +286,20 @@ fn history(h: &muster_server::history::HistoryStats, out: &mut Registry) {
     let mut m = out.counter("muster_history_deleted_files_total", help);
     for (why, n) in [("age", h.store.expired_files), ("bytes", h.store.dropped_files)] {
         m.put(&[("why", why)], n);
+    }
+    // By their steps: 10s, 1m.
+    let step = |ms: i64| Span(u64::try_from(ms).unwrap_or(0)).to_string();
+    let help = "How far back the history of metrics reaches, by the length of its steps.";
+    let mut m = out.gauge("muster_history_reach_seconds", help);
+    for t in &h.tiers {
+        let reach = t.known_from.map_or(0, |at| now.since(Time(at)).0);
+        m.put(&[("step", &step(t.step_ms))], reach / 1000);
+    }
+    let help = "Whether steps of this length reach back less far than they are to, because the limit of \
+                bytes left no space (1), or not (0).";
+    let mut m = out.gauge("muster_history_short", help);
+    for t in &h.tiers {
+        m.put(&[("step", &step(t.step_ms))], u8::from(t.is_short(now.0)));
     }
     let help =
         "Files of the history that were found damaged, and blocks that could not be written.";

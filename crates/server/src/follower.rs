@@ -1,9 +1,11 @@
 //! The one reader of the log: [`Cursor`] reads a stretch of it, batch by batch; a `Follower` keeps
 //! a projection up with its end, and writes down one that is `PersistedProjection`, with its place; `Growth` wakes who
-//! looks at the state whenever the log has grown.
+//! looks at the state whenever the log has grown. `PastLog` reads what is archived, too.
 
+mod past_log;
 mod persist;
 
+pub(crate) use past_log::{PastLog, PastLogError, Restart};
 pub(crate) use persist::PersistedProjection;
 
 use crate::brain::{Brain, BrainError};

@@ -10,6 +10,7 @@
 
 pub mod seal;
 
+mod archive;
 mod chain;
 mod error;
 mod files;
@@ -25,6 +26,9 @@ mod types;
 mod url;
 mod walk;
 
+pub use archive::{
+    Archive, ArchiveReader, ArchivedSnapshot, archive_snapshot, archived_snapshots, thin_snapshots,
+};
 pub use error::StoreError;
 pub use head_file::head_path;
 pub use muster_supervise::failpoint;

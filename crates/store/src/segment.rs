@@ -1,5 +1,6 @@
 //! Archived parts of the log: `log-FROM-TO.jsonl.gz`.
 
+use crate::archive::create_dir;
 use crate::chain::Link;
 use crate::files::{Draft, finish, parent};
 use crate::lines::{self, Line, SEGMENT};
@@ -7,9 +8,8 @@ use crate::walk::{self, CHUNK, HeadRow, Rows};
 use crate::{DumpHeader, StoreError};
 use flate2::{Compression, write::GzEncoder};
 use muster_model::Seq;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// Entries deleted at a time, so that an append beside it does not wait long.
@@ -46,11 +46,7 @@ pub(crate) fn write(
     to: Seq,
     dir: &Path,
 ) -> Result<PathBuf, StoreError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|e| StoreError::io(format!("cannot create {}", dir.display()), e))?;
+    create_dir(dir)?;
     let name = format!("log-{}-{to}", h.base_seq.next());
     let mut target = dir.join(format!("{name}.jsonl.gz"));
     if target.exists() {

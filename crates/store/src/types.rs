@@ -218,6 +218,11 @@ pub trait Store: Send {
     /// Up to `limit` entries after `after`, each verified against the chain.
     fn read(&mut self, after: Seq, limit: usize) -> Result<Vec<Entry>, StoreError>;
 
+    /// The chain of the log at an entry, which stands for all up to there. Where it has left the log:
+    /// that of the last entry that has; where it is not written yet: that of the newest. The entry is
+    /// named with it.
+    fn chain_at(&mut self, seq: Seq) -> Result<(Seq, [u8; 16]), StoreError>;
+
     /// The newest snapshot that is whole; a damaged one is passed over for the one before it.
     fn latest_snapshot(&mut self) -> Result<Option<Snapshot>, StoreError>;
 

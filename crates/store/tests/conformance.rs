@@ -5,7 +5,8 @@ use crate::common;
 use common::{Site, batch, contents, entry, filled, lead, secret, snapshot, until};
 use muster_model::{Epoch, JobId, Seq, Span, Time};
 use muster_store::{
-    Batch, DumpItem, Entry, LeaseAnswer, Store, StoreError, backup, export, import, open, restore,
+    Archive, Batch, DumpItem, Entry, LeaseAnswer, Store, StoreError, backup, export, import, open,
+    restore,
 };
 use proptest::prelude::*;
 use std::io::BufReader;
@@ -37,6 +38,7 @@ conformance!(
     a_snapshot_must_fit_the_log,
     archived_entries_leave_the_log_and_say_so,
     archiving_stops_at_the_older_snapshot,
+    an_archived_log_is_read_from_its_segments,
     payloads_and_secrets_are_replaced_and_secrets_deleted,
     migrations_run_once,
     everything_is_there_after_reopening,
@@ -301,6 +303,52 @@ fn archiving_stops_at_the_older_snapshot(site: &Site) {
     assert_eq!(s.read(Seq(4500), 1000).unwrap().len(), 500);
     let all = s.archive(epoch, Seq(4600), site.dir.path()).unwrap();
     assert_eq!(all.entries(), 0);
+}
+
+fn an_archived_log_is_read_from_its_segments(site: &Site) {
+    let mut s = site.open();
+    let epoch = filled(&mut *s);
+    let dir = site.dir.path().join("archive");
+    let (at_20, at_33) = (s.chain_at(Seq(20)).unwrap(), s.chain_at(Seq(33)).unwrap());
+    assert_eq!((at_20.0, at_33.0), (Seq(20), Seq(33)));
+    assert_eq!(s.chain_at(Seq(0)).unwrap(), (Seq(0), [0; 16]));
+    assert_eq!(s.chain_at(Seq(500)).unwrap().0, Seq(100), "the newest");
+    s.archive(epoch, Seq(30), &dir).unwrap();
+    s.archive(epoch, Seq(35), &dir).unwrap();
+    // Of a log that a restore gave up, and one that is damaged.
+    std::fs::write(dir.join("log-31-35.9.jsonl.gz"), "no segment").unwrap();
+    let end = s.chain_at(Seq(7)).unwrap();
+    assert_eq!(end.0, Seq(35), "the last one that left the log");
+    let read = |end, after: u64, at_a_time| {
+        let archive = Archive::find(&dir, end, Seq(after)).unwrap();
+        assert!(archive.begins_behind() <= Seq(after));
+        let (mut reader, link) = archive.reader(Seq(after)).unwrap();
+        let mut all = Vec::new();
+        loop {
+            let page = reader.read(at_a_time).unwrap();
+            assert!(page.len() <= at_a_time);
+            match page.last() {
+                Some(_) => all.extend(page),
+                None => return (all, link),
+            }
+        }
+    };
+    let entries = |from: u64, to: u64| (from..=to).map(entry).collect::<Vec<_>>();
+    assert_eq!(read(end, 0, 4), (entries(1, 35), [0; 16]));
+    assert_eq!(read(end, 20, 100), (entries(21, 35), at_20.1));
+    assert_eq!(read(end, 33, 1), (entries(34, 35), at_33.1));
+    assert_eq!(read(end, 35, 1), (entries(36, 35), end.1));
+    // Entries are deleted after their segment is written, a few at a time.
+    assert_eq!(read(at_20, 5, 7).0, entries(6, 20));
+    // Another log has another chain.
+    let other = Archive::find(&dir, (Seq(35), [1; 16]), Seq(0)).unwrap();
+    assert_eq!(other.begins_behind(), Seq(35));
+    let other = Archive::find(&dir, (Seq(20), [1; 16]), Seq(0)).unwrap();
+    assert_eq!(other.begins_behind(), Seq(20));
+    std::fs::remove_file(dir.join("log-1-30.jsonl.gz")).unwrap();
+    let rest = Archive::find(&dir, end, Seq(0)).unwrap();
+    assert_eq!(rest.begins_behind(), Seq(30));
+    assert!(matches!(rest.reader(Seq(29)), Err(StoreError::Archived { oldest: Seq(31) })));
 }
 
 fn payloads_and_secrets_are_replaced_and_secrets_deleted(site: &Site) {

@@ -22,7 +22,7 @@ pub(crate) struct HistoryArgs {
     /// Keep a history of metrics under DATA_DIR/history: 10 s steps for a day, a minute for 90 days
     #[arg(long, value_enum, default_value = "on", env = "MUSTER_HISTORY", value_name = "ON|OFF")]
     history: Switch,
-    /// Bytes of that history; the oldest goes first [default: 5GiB, or a tenth of the file system]
+    /// Bytes of that history; fine steps go first [default: 5GiB, or a tenth of the file system]
     #[arg(long, env = "MUSTER_HISTORY_BYTES", value_name = "BYTES", value_parser = size)]
     history_bytes: Option<Bytes>,
 }

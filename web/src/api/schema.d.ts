@@ -853,7 +853,8 @@ export interface paths {
         };
         /**
          * Get metrics over time, of a node or of the GPUs of a job. The step follows from how far back and
-         *     how many points; of a job with more than 16 GPUs all are put together, metric by metric.
+         *     how many points; of a job with more than 16 GPUs all are put together, metric by metric. A job has
+         *     `step_time`, too: what its ranks reported, all of them together.
          */
         get: operations["get_metrics_history"];
         put?: never;
@@ -5509,12 +5510,12 @@ export interface components {
             gpu?: number | null;
             /**
              * Format: int32
-             * @description How many GPUs are in it.
+             * @description How many GPUs are in it; none in the step times of a job.
              */
             gpus: number;
             /** @description Its name. */
             metric: string;
-            /** @description The node; null where several GPUs are put together. */
+            /** @description The node; null where several GPUs are put together, and for the step times of a job. */
             node?: string | null;
             /** @description The least, the mean and the greatest value of each point; null where nothing was sampled. */
             points: (number[] | null)[];
@@ -5528,6 +5529,12 @@ export interface components {
              * @description When the first point begins, in milliseconds since 1970.
              */
             from: number;
+            /**
+             * Format: int64
+             * @description When the first point begins that is stored in such steps, of whatever node, in milliseconds
+             *     since 1970: what is older was deleted, or was before there was a history. Absent where nothing is stored.
+             */
+            known_from?: number | null;
             /** @description The series. */
             series: components["schemas"]["MetricSeries"][];
             /** @description Where the samples come from: `builtin`, the server's own files. */

@@ -66,7 +66,7 @@ export function HistoryPicker({ search, range, whole, time, chosen, metrics, sho
                   type="checkbox"
                   checked={on}
                   disabled={on ? chosen.length === 1 : chosen.length >= CHARTS_MAX}
-                  onChange={(e) => show({ metrics: withMetric(chosen, m.name, e.target.checked) })}
+                  onChange={(e) => show({ metrics: withMetric(chosen, m.name, e.target.checked, whole) })}
                 />{' '}
                 {m.title}
               </label>

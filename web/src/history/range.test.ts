@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import {
   askedTime,
   CHARTS_MAX,
+  drawn,
   metricsOf,
   momentOf,
   PRESETS,
@@ -84,4 +85,14 @@ test('metrics are chosen in the address, the usual ones without a word', () => {
   expect(withMetric(USUAL, 'sm_clock', true)).toBe('util,mem_used,power,temp,sm_clock');
   expect(withMetric([...USUAL, 'sm_clock'], 'sm_clock', false)).toBeUndefined();
   expect(withMetric(['util'], 'util', false)).toBeUndefined();
+  expect(metricsOf(undefined, true)).toEqual(['step_time', ...USUAL]);
+  expect(metricsOf('power', true)).toEqual(['power']);
+  expect(withMetric(['step_time', 'util', 'mem_used', 'power'], 'temp', true, true)).toBeUndefined();
+  expect(withMetric(metricsOf(undefined, true), 'step_time', false, true)).toBe('util,mem_used,power,temp');
+});
+
+test('steps are drawn where ranks report them or somebody asked', () => {
+  expect(drawn(['step_time', 'util'], false, ['util'])).toEqual(['util']);
+  expect(drawn(['step_time', 'util'], false, ['step_time'])).toEqual(['step_time', 'util']);
+  expect(drawn(['step_time'], true, [])).toEqual(['step_time']);
 });

@@ -94,18 +94,34 @@ export function zoomed(a: number, b: number): { from: string; to: string } {
 
 /** Charts that are shown when nobody chose. */
 export const USUAL = ['util', 'mem_used', 'power', 'temp'];
+/** How long steps of a job take, as its ranks report it. */
+export const STEP_TIME = 'step_time';
+/** Those of a job: its steps first. */
+const USUAL_OF_JOB = [STEP_TIME, ...USUAL];
 /** So many charts at most: one answer of the server has at most 256 series. */
 export const CHARTS_MAX = 8;
 
+const usualOf = (job: boolean) => (job ? USUAL_OF_JOB : USUAL);
+
 /** The metrics of an address, each once. */
-export function metricsOf(text: string | undefined): string[] {
+export function metricsOf(text: string | undefined, job = false): string[] {
   const named = [...new Set((text ?? '').split(',').map((t) => t.trim()))].filter((t) => t !== '');
-  return named.length ? named.slice(0, CHARTS_MAX) : USUAL;
+  return named.length ? named.slice(0, CHARTS_MAX) : usualOf(job);
 }
 
 /** The address after a metric is chosen or left; the usual ones need no word in it. */
-export function withMetric(chosen: readonly string[], name: string, on: boolean): string | undefined {
+export function withMetric(
+  chosen: readonly string[],
+  name: string,
+  on: boolean,
+  job = false,
+): string | undefined {
   const next = on ? [...chosen.filter((m) => m !== name), name] : chosen.filter((m) => m !== name);
   const text = next.join(',');
-  return text === '' || text === USUAL.join(',') ? undefined : text;
+  return text === '' || text === usualOf(job).join(',') ? undefined : text;
+}
+
+/** The charts to draw: one of steps that nobody chose only where ranks reported some. */
+export function drawn(chosen: readonly string[], named: boolean, reported: readonly string[]): string[] {
+  return chosen.filter((m) => named || m !== STEP_TIME || reported.includes(m));
 }

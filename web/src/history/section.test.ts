@@ -51,6 +51,20 @@ test('charts stand in place of a skeleton once they are read, and a metric witho
   expect(charts).toContain('Utilisation: drawn');
   expect(charts).toContain('power: no data');
   expect(charts).not.toContain('skeleton');
+  expect(charts).not.toContain('Nothing is stored');
+  const short = { ...answer([[1, 2, 3]]), known_from: from + HOUR / 2 };
+  expect(shown([metrics, [points, short]])).toContain('Nothing is stored from before 31 Jan');
+});
+
+test('a job has a chart of its steps where its ranks reported some', () => {
+  const job = { node: undefined, gpu: undefined, job: '7' };
+  const key = history(job, rangeOf(search, 'whole', 0), metricsOf(undefined, true), 400, null).queryKey;
+  const util = answer([[1, 2, 3]]);
+  const step = { metric: 'step_time', unit: 'ms', node: null, gpu: null, gpus: 0, points: [[1, 2, 3]] };
+  const of = (data: object) => shown([metrics, [key, data]], { subject: { job: '7' } });
+  expect(of(util)).toContain('Utilisation: drawn');
+  expect(of(util)).not.toContain('step_time: no data');
+  expect(of({ ...util, series: [step, ...util.series] })).toContain('step_time: drawn');
 });
 
 test('events of the time are listed in words', () => {

@@ -8,8 +8,8 @@ import { HistoryChart } from './chart';
 import { type EventMark, marksOf, nearby } from './marks';
 import { HistoryPicker } from './picker';
 import { EVENTS_MAX, history, historyBegins, historyEvents, historyMetrics, type Subject } from './queries';
-import { type HistorySearch, metricsOf, rangeOf, zoomed } from './range';
-import { firstSample, linesOf, midpoints } from './series';
+import { drawn, type HistorySearch, metricsOf, rangeOf, zoomed } from './range';
+import { firstSample, linesOf, midpoints, missingUntil } from './series';
 
 type Answer = Schemas['MetricsHistory'];
 
@@ -54,7 +54,7 @@ function Shown({ subject: given, ended, search, show }: Props) {
     () => rangeOf({ range: word, from, to }, job ? 'whole' : '1h', end ?? Date.now()),
     [word, from, to, job, end],
   );
-  const chosen = useMemo(() => metricsOf(search.metrics), [search.metrics]);
+  const chosen = useMemo(() => metricsOf(search.metrics, job !== undefined), [search.metrics, job]);
   const metrics = useQuery(historyMetrics());
   const kept = metrics.data && metrics.data.source !== 'off';
   const query = useQuery({
@@ -62,6 +62,11 @@ function Shown({ subject: given, ended, search, show }: Props) {
     enabled: kept === true && range.kind !== 'bad',
   });
   const answer = query.data;
+  const named = search.metrics !== undefined;
+  const charts = useMemo(
+    () => drawn(chosen, named, answer?.series.map((s) => s.metric) ?? []),
+    [chosen, named, answer],
+  );
   const note = answer
     ? `${momentWord(answer.from)} to ${momentWord(answer.to)} ${wall(answer.to).zone}, points of ${span(answer.step_ms)}`
     : '';
@@ -103,7 +108,7 @@ function Shown({ subject: given, ended, search, show }: Props) {
         <Charts
           answer={answer}
           subject={subject}
-          chosen={chosen}
+          chosen={charts}
           titles={metrics.data?.items ?? []}
           busy={query.isPlaceholderData}
           show={show}
@@ -199,6 +204,7 @@ function Charts({ answer, subject, chosen, titles, busy, show }: ChartsProps) {
   // As near as a pointer can be put, and at least within the point.
   const within = Math.max(answer.step_ms / 2, (answer.to - answer.from) / 100);
   const near = hovered === undefined ? [] : nearby(marks, hovered * 1000, within);
+  const missing = missingUntil(answer);
   const gpus = Math.max(0, ...lines.map((l) => l?.gpus ?? 0));
   return (
     <div aria-busy={busy} className={busy ? 'history busy' : 'history'}>
@@ -211,6 +217,7 @@ function Charts({ answer, subject, chosen, titles, busy, show }: ChartsProps) {
         ) : (
           <span className="dim">
             {gpus > 1 && `${gpus} GPUs${subject.job ? ' that it ran on' : ''} put together. `}
+            {missing !== null && `Nothing is stored from before ${momentWord(missing)}. `}
             Line: mean; band: least to greatest.<span className="fine-only"> Drag to zoom in.</span>
           </span>
         )}

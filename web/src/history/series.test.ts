@@ -1,6 +1,15 @@
 import { expect, test } from 'vitest';
 import type { Schemas } from '../api/client';
-import { alone, firstSample, linesOf, midpoints, numberWord, pointWords, wholeWords } from './series';
+import {
+  alone,
+  firstSample,
+  linesOf,
+  midpoints,
+  missingUntil,
+  numberWord,
+  pointWords,
+  wholeWords,
+} from './series';
 
 type Points = (number[] | null)[];
 const one = (metric: string, gpu: number | null, points: Points): Schemas['MetricSeries'] => ({
@@ -48,6 +57,12 @@ test('the first sample of any series counts', () => {
     firstSample(answer(one('util', 0, [null, null, [1, 1, 1]]), one('temp', 0, [null, [2, 2, 2]]))),
   ).toBe(70_000);
   expect(firstSample(answer(one('util', 0, [null])))).toBeNull();
+});
+
+test('it is known until when nothing is stored', () => {
+  expect(missingUntil(answer())).toBeNull();
+  expect(missingUntil({ ...answer(), known_from: 65_000 }), 'within the first point').toBeNull();
+  expect(missingUntil({ ...answer(), known_from: 80_000 })).toBe(80_000);
 });
 
 test('a value between gaps is drawn as a dot', () => {

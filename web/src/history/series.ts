@@ -19,6 +19,12 @@ export function lengthOf(answer: Answer): number {
   return Math.max(0, ...answer.series.map((s) => s.points.length));
 }
 
+/** Until when points are missing because nothing so old is stored; null where all of the time is. */
+export function missingUntil(answer: Answer): number | null {
+  const known = answer.known_from ?? null;
+  return known !== null && known > answer.from + answer.step_ms ? known : null;
+}
+
 /** The midpoint of each point's time, in seconds since 1970. */
 export function midpoints(answer: Answer): number[] {
   const { from, step_ms } = answer;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// One run of one soak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// Which.
+    /// The name of the soak, as the command takes it.
     pub(super) soak: String,
     /// When it began, in UTC.
     pub(super) date: String,

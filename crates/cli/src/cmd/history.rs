@@ -1,13 +1,13 @@
 //! `muster history`: metrics over time.
 
 use clap::{Args, Subcommand};
-use muster_api::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory};
-use muster_model::units::Span;
+use muster_api::{HistoryMetricList, HistoryQuery, MetricSeries, MetricsHistory, Timestamp};
+use muster_model::units::{Span, Time};
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output;
 use muster_terminal::output::table::{Table, cell, number};
-use muster_terminal::output::time::length;
+use muster_terminal::output::time::{full, length};
 use muster_terminal::pick;
 
 /// Points of a series that people see; programs get as many as the server gives.
@@ -26,7 +26,8 @@ muster history node n1 --gpu 0 --metric power,temp --since 6h\n  \
 muster history job 42                          all of its time\n  \
 muster history node n1 --since 90d -o json\n  muster history metrics\n\n\
 Steps of 10 s are stored for a day and steps of a minute for 90 days, each with its least, its\n\
-mean and its greatest value. TREND shows the means; a blank is a time without samples."
+mean and its greatest value. A job has the times of its ranks' steps, too (step_time). TREND shows\n\
+the means; a blank is a time without samples."
 )]
 pub(crate) struct HistoryCmd {
     #[command(subcommand)]
@@ -111,6 +112,9 @@ impl HistoryCmd {
         let all = client.metrics_history(&query).await?;
         if ctx.is_table() && all.series.is_empty() {
             output::note("nothing was sampled in that time");
+            if let Some(since) = stored_since(&all) {
+                output::note(&since);
+            }
             return Ok(0);
         }
         ctx.show(&all, render)?;
@@ -157,6 +161,7 @@ fn row(s: &MetricSeries) -> [String; 6] {
     let place = match (&s.node, s.gpu) {
         (Some(node), Some(gpu)) => format!("{node} GPU {gpu}"),
         (Some(node), None) => node.clone(),
+        (None, _) if s.gpus == 0 => "its ranks".to_owned(),
         (None, _) => output::plural(usize::try_from(s.gpus).unwrap_or(usize::MAX), "GPU"),
     };
     #[expect(clippy::cast_precision_loss, reason = "for people")]
@@ -170,6 +175,15 @@ fn row(s: &MetricSeries) -> [String; 6] {
         text(mean),
         text(sampled().map(|p| p[2]).fold(f32::NEG_INFINITY, f32::max)),
     ]
+}
+
+/// Since when samples are stored, where that is later than what was asked for.
+fn stored_since(all: &MetricsHistory) -> Option<String> {
+    // The first point may begin before the first sample, by less than its length.
+    let from = all.from.saturating_add(i64::try_from(all.step_ms).unwrap_or(i64::MAX));
+    let known = all.known_from.filter(|known| *known > from)?;
+    let known = full(now(), Timestamp(Time(known)));
+    Some(format!("nothing is stored from before {known}"))
 }
 
 fn render(all: &MetricsHistory) -> String {
@@ -188,7 +202,8 @@ fn render(all: &MetricsHistory) -> String {
     }
     let whole = Span(u64::try_from(all.to.saturating_sub(all.from)).unwrap_or(0));
     let step = Span(all.step_ms);
-    format!("{}\n{} in steps of {}\n", table.render(), length(whole), length(step))
+    let since = stored_since(all).map_or_else(String::new, |text| format!("; {text}"));
+    format!("{}\n{} in steps of {}{since}\n", table.render(), length(whole), length(step))
 }
 
 #[cfg(test)]
@@ -216,15 +231,20 @@ mod tests {
         assert_eq!((trend(&none.points), trend(&[Some([1.0; 3])])), ("  ".into(), "▅".into()));
         let gang = MetricSeries { node: None, gpu: None, gpus: 64, ..s };
         assert_eq!(row(&gang)[1], "64 GPUs");
+        assert_eq!(row(&MetricSeries { gpus: 0, ..gang.clone() })[1], "its ranks");
         let all = MetricsHistory {
             from: 0,
             to: 180_000,
             step_ms: 60_000,
             source: "builtin".into(),
+            known_from: Some(-90_000),
             series: vec![gang],
         };
         let text = render(&all);
         assert!(text.contains("▁ █") && text.contains("in steps of"), "{text}");
+        assert!(!text.contains("before"), "{text}");
+        let short = render(&MetricsHistory { known_from: Some(90_000), ..all });
+        assert!(short.contains("nothing is stored from before 1970-01-01"), "{short}");
     }
 
     #[test]

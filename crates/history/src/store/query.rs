@@ -21,13 +21,15 @@ pub struct SeriesQuery {
     pub since: i64,
     /// Steps that end after this are left out.
     pub until: i64,
+    /// Samples come about once a step: one that fell into the step next to it leaves no gap.
+    pub regular: bool,
 }
 
 impl SeriesQuery {
     /// All of a series.
     #[must_use]
     pub fn whole(series: SeriesId, line: usize) -> SeriesQuery {
-        SeriesQuery { series, line, since: i64::MIN, until: i64::MAX }
+        SeriesQuery { series, line, since: i64::MIN, until: i64::MAX, regular: true }
     }
 }
 
@@ -42,6 +44,9 @@ pub struct Points {
     pub step_ms: i64,
     /// Points of each line; a gap where nothing was sampled.
     pub lines: Vec<Vec<Cell>>,
+    /// When the first step begins that is stored in steps of this kind, of whatever series; none
+    /// where nothing is.
+    pub known_from: Option<i64>,
     /// Blocks that could not be read.
     pub damaged_blocks: u64,
 }
@@ -84,13 +89,24 @@ impl Bins {
     }
 }
 
+/// A tier, and when its first step begins.
+type Reach = (Tier, Option<i64>);
+
 /// The coarsest tier whose steps are no longer than the points asked for, or a coarser one where it
-/// does not reach back far enough.
-fn choose(tiers: &[Tier], newest: i64, from: i64, to: i64, most: usize) -> usize {
+/// does not reach back far enough: by its time, or because its files gave way to others.
+fn choose(tiers: &[Reach], newest: i64, from: i64, to: i64, most: usize) -> usize {
     let most = i64::try_from(most.max(1)).unwrap_or(i64::MAX);
     let wished = to.saturating_sub(from).max(1).div_euclid(most);
-    let fine = tiers.iter().rposition(|t| t.step_ms <= wished).unwrap_or(0);
-    let reaches = |t: &Tier| newest.saturating_sub(t.keep_ms) <= from;
+    let fine = tiers.iter().rposition(|(t, _)| t.step_ms <= wished).unwrap_or(0);
+    let rest = || tiers.iter().skip(fine);
+    // What no tier has is missed in none. Their first steps begin up to a step apart.
+    let first = rest().filter_map(|(_, known_from)| *known_from).min();
+    let apart = rest().map(|(t, _)| t.step_ms).max().unwrap_or(0);
+    let missed_until = first.unwrap_or(from).max(from).saturating_add(apart);
+    let reaches = |(t, known_from): &Reach| {
+        newest.saturating_sub(t.keep_ms) <= from
+            && known_from.is_none_or(|known| known <= missed_until)
+    };
     (fine..tiers.len()).find(|i| reaches(&tiers[*i])).unwrap_or(tiers.len().saturating_sub(1))
 }
 
@@ -98,6 +114,7 @@ fn choose(tiers: &[Tier], newest: i64, from: i64, to: i64, most: usize) -> usize
 #[derive(Debug)]
 pub struct Plan {
     tier: Tier,
+    known_from: Option<i64>,
     bins: Bins,
     wants: Vec<SeriesQuery>,
     /// Series of each shard by index there, with their places in `wants`.
@@ -116,9 +133,9 @@ pub(crate) fn plan(
     max_points: usize,
     most: u64,
 ) -> Plan {
-    let tiers: Vec<Tier> = store.tiers.iter().map(|t| t.tier).collect();
-    let files = &store.tiers[choose(&tiers, store.newest, from, to, max_points)];
-    let tier = files.tier;
+    let tiers: Vec<Reach> = store.tiers.iter().map(|t| (t.tier, t.known_from())).collect();
+    let chosen = choose(&tiers, store.newest, from, to, max_points);
+    let (files, (tier, known_from)) = (&store.tiers[chosen], tiers[chosen]);
     let bins = Bins::over(&tier, from, to, max_points);
     let mut shards: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
     for (i, want) in wants.iter().enumerate() {
@@ -144,6 +161,7 @@ pub(crate) fn plan(
     let lines = wants.iter().map(|w| w.line + 1).max().unwrap_or(0);
     let mut plan = Plan {
         tier,
+        known_from,
         bins,
         shards: BTreeMap::new(),
         blocks,
@@ -209,13 +227,16 @@ impl Plan {
             damaged_blocks += u64::from(read.is_none());
         }
         if self.single {
-            self.lines.iter_mut().for_each(|line| bridge(line));
+            for want in self.wants.iter().filter(|w| w.regular) {
+                bridge(&mut self.lines[want.line]);
+            }
         }
         Points {
             from: self.bins.from,
             to: self.bins.end(),
             step_ms: self.bins.step,
             lines: self.lines,
+            known_from: self.known_from,
             damaged_blocks,
         }
     }
@@ -246,12 +267,14 @@ mod tests {
     use crate::tier::Limits;
 
     const DAY: i64 = 86_400_000;
+    const HOUR: i64 = DAY / 24;
 
     #[test]
     fn the_tier_follows_from_how_far_back_and_how_fine() {
         let tiers = Limits { sample_ms: 1000, ..Limits::default() }.tiers();
+        let tiers: Vec<Reach> = tiers.into_iter().map(|t| (t, None)).collect();
         let now = 100 * DAY;
-        let step = |from: i64, most| tiers[choose(&tiers, now, from, now, most)].step_ms;
+        let step = |from: i64, most| tiers[choose(&tiers, now, from, now, most)].0.step_ms;
         assert_eq!(step(now - 600_000, 600), 1000);
         assert_eq!(step(now - 3_600_000, 10_000), 1000);
         assert_eq!(step(now - 3_600_001, 10_000), 10_000, "an hour is kept so fine");
@@ -259,6 +282,20 @@ mod tests {
         assert_eq!(step(now - DAY, 100_000), 10_000);
         assert_eq!(step(now - 2 * DAY, 1_000_000), 60_000);
         assert_eq!(step(0, 600), 60_000, "further back than anything is kept");
+    }
+
+    #[test]
+    fn a_tier_that_gave_way_is_not_asked_for_what_it_lost() {
+        let tiers = Limits::default().tiers();
+        let now = 100 * DAY;
+        let step = |fine: i64, coarse: i64, from: i64| {
+            let tiers = [(tiers[0], Some(now - fine)), (tiers[1], Some(now - coarse))];
+            tiers[choose(&tiers, now, now - from, now, 10_000)].0.step_ms
+        };
+        assert_eq!(step(HOUR, DAY, HOUR), 10_000, "it has all of it");
+        assert_eq!(step(HOUR, DAY, 2 * HOUR), 60_000, "the minutes reach back further");
+        assert_eq!(step(HOUR, HOUR + 50_000, 2 * HOUR), 10_000, "both began at the same time");
+        assert_eq!(step(2 * HOUR, HOUR, 3 * HOUR), 10_000, "the minutes lost more");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use muster_model::Seq;
 use muster_model::job::PastAttempt;
 use muster_model::names::{NameError, NodeName};
 use muster_model::units::{Span, Time};
-use muster_server::history::{AllocatedGpus, History, NoHistory};
+use muster_server::history::{AllocatedGpus, History, NoHistory, STEP_TIME, StepSeries};
 use std::collections::BTreeMap;
 
 /// Points of a series when nobody says.
@@ -36,7 +36,8 @@ const USUAL_TIME: Span = Span::hours(1);
 const SOURCE: &str = "builtin";
 
 /// Metrics that are kept in addition to those of [`FIELDS`].
-const MORE: [(&str, &str, &str); 14] = [
+const MORE: [(&str, &str, &str); 15] = [
+    (STEP_TIME, "Step time", "ms"),
     ("energy", "Energy", "J"),
     ("ecc_sbe", "Correctable ECC errors", ""),
     ("ecc_dbe", "Uncorrectable ECC errors", ""),
@@ -92,6 +93,9 @@ fn asked(q: &HistoryQuery) -> Reply<HistoryRequest> {
         if !metrics.iter().any(|m| m == name) {
             metrics.push(name.to_owned());
         }
+    }
+    if q.metrics.is_none() && q.job.is_some() {
+        metrics.push(STEP_TIME.to_owned());
     }
     let points = q.points.unwrap_or(POINTS);
     if !(2..=POINTS_MAX).contains(&points) {
@@ -151,6 +155,8 @@ struct Source {
 #[derive(Debug, Default)]
 struct Sources {
     all: Vec<Source>,
+    /// The step times of a job, attempt by attempt.
+    steps: Vec<StepSeries>,
     /// Where it begins when nobody says.
     first: Option<Time>,
     /// And where it ends; now when absent.
@@ -212,6 +218,14 @@ fn of_job(app: &App, caller: &Caller, text: &str, now: Time) -> Reply<(Seq, Sour
     let history = app.agents().history();
     let known = history.allocations(job.id);
     let mut out = Sources { gang: true, ..Sources::default() };
+    // A number of a job may have been another's before a restore.
+    let its = |s: &StepSeries| {
+        let is = |no: u32, at: Time| (no, at) == (s.attempt, s.placed_at);
+        job.past.iter().any(|p| is(p.no, p.placed_at))
+            || job.attempt.as_ref().is_some_and(|a| is(a.no, a.placed_at))
+    };
+    out.steps = history.steps_of(job.id).unwrap_or_default();
+    out.steps.retain(its);
     let mut placed: Vec<(u32, Vec<AllocatedGpus>)> = Vec::new();
     for p in &job.past {
         let same = known.iter().find(|a| a.attempt == p.no && a.placed_at == p.placed_at);
@@ -279,9 +293,19 @@ fn lines(
                 let place = (!together).then_some((node, key.gpu));
                 let next = numbers.len();
                 let line = *numbers.entry((metric, place)).or_insert(next);
-                wants.push(SeriesQuery { series: id, line, since: s.since.0, until: s.until.0 });
+                let (since, until) = (s.since.0, s.until.0);
+                wants.push(SeriesQuery { series: id, line, since, until, regular: true });
             }
         }
+    }
+    // Of all ranks together, one attempt after the other.
+    for s in &sources.steps {
+        let Some(metric) = metrics.iter().position(|m| m == STEP_TIME) else { break };
+        let next = numbers.len();
+        let line = *numbers.entry((metric, None)).or_insert(next);
+        let (since, until) = (s.since.0, s.until.0);
+        // A step may take longer than a point.
+        wants.push(SeriesQuery { series: s.series, line, since, until, regular: false });
     }
     let mut lines: Vec<(usize, Line)> = Vec::with_capacity(numbers.len());
     for ((metric, place), at) in numbers {
@@ -322,17 +346,22 @@ fn answer_of(lines: Vec<Line>, counts: &[u32], points: Points) -> MetricsHistory
     let series = lines.into_iter().zip(counts).zip(&points.lines);
     let series = series.map(|(((metric, node, gpu), gpus), cells)| MetricSeries {
         unit: described(&metric).unit,
-        metric,
         node: node.map(|n| n.to_string()),
         gpu,
-        gpus: *gpus,
+        // Steps are of ranks.
+        gpus: if metric == STEP_TIME { 0 } else { *gpus },
+        metric,
         points: cells.iter().map(point).collect(),
     });
+    // Where a job's steps would be is not empty only where its ranks reported some.
+    let sampled = |s: &MetricSeries| s.points.iter().any(Option::is_some);
+    let series = series.filter(|s| s.metric != STEP_TIME || sampled(s));
     MetricsHistory {
         from: points.from,
         to: points.to,
         step_ms: u64::try_from(points.step_ms).unwrap_or(0),
         source: SOURCE.into(),
+        known_from: points.known_from,
         series: series.collect(),
     }
 }
@@ -348,7 +377,8 @@ fn gpus_of(lines: usize, wants: &[SeriesQuery]) -> Vec<u32> {
 }
 
 /// Get metrics over time, of a node or of the GPUs of a job. The step follows from how far back and
-/// how many points; of a job with more than 16 GPUs all are put together, metric by metric.
+/// how many points; of a job with more than 16 GPUs all are put together, metric by metric. A job has
+/// `step_time`, too: what its ranks reported, all of them together.
 #[cfg_attr(feature = "openapi", utoipa::path(get, path = "/v1/metrics/history", tag = "metrics", params(HistoryQuery),
     responses((status = 200, description = "Points at equal distances.", body = MetricsHistory))))]
 pub(crate) async fn get(
@@ -405,6 +435,7 @@ pub(crate) async fn metrics(State(app): State<App>, Reader(caller): Reader) -> R
     let kept = app.aside(&caller.token, move || history.metrics()).await?;
     let source = if kept == Err(NoHistory::Off) { "off" } else { SOURCE };
     let mut names: Vec<String> = FIELDS.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    names.push(STEP_TIME.to_owned());
     // Names of hosts' metrics have paths of file systems in them.
     if caller.actor.project.is_none() {
         names.extend(kept.iter().flatten().map(ToString::to_string));

@@ -229,6 +229,10 @@ async fn the_past_is_shown_as_it_was_and_others_work_stays_without_a_name() {
     assert_eq!(past(&s, &s.admin, muster_model::Time(1000)).await, Err("invalid".into()));
     assert_eq!(s.get("", "/v1/console/past?at=2030-01-01T00:00:00Z").await.status, 401);
     assert_eq!(s.get(&s.admin, "/v1/console/past").await.status, 400);
+    let first = s.brain.records(muster_model::Seq(0), 1).await.unwrap()[0].at;
+    let begin = s.get(&s.viewer, "/v1/console/past-begin").await.json();
+    assert_eq!(begin, json!({"at": muster_api::Timestamp(first)}));
+    assert_eq!(s.get("", "/v1/console/past-begin").await.status, 401);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use super::arrays::{ends, when};
 use super::{PATIENCE, Site, site};
 use muster_model::JobId;
+use muster_model::ids::AttemptKey;
 use muster_model::units::{Span, Time};
 use muster_server::history::{HistoryRow, NoHistory};
 use serde_json::{Value, json};
@@ -53,6 +54,7 @@ async fn a_node_is_reported_gpu_by_gpu_with_gaps() {
     let h = got.json();
     assert_eq!((&h["from"], &h["step_ms"]), (&json!(start.0), &json!(10_000)), "{h:#}");
     assert_eq!((&h["to"], &h["source"]), (&json!(start.0 + 300_000), &json!("builtin")));
+    assert_eq!(h["known_from"], json!(start.0), "nothing is older: {h:#}");
     let series = &h["series"];
     assert_eq!(series.as_array().unwrap().len(), 1);
     let one = &series[0];
@@ -79,6 +81,13 @@ async fn a_node_is_reported_gpu_by_gpu_with_gaps() {
     assert!(has(&names, "util") && has(&names, "load"), "{names:#}");
     let names = s.get(&s.user, "/v1/metrics/history/metrics").await.json();
     assert!(has(&names, "util") && !has(&names, "load"), "a project sees GPUs: {names:#}");
+    // How far it reaches back, and that nothing had to go.
+    let page = s.get(&s.operator, "/metrics").await;
+    let page = String::from_utf8_lossy(&page.body).into_owned();
+    let reach =
+        page.lines().find_map(|l| l.strip_prefix("muster_history_reach_seconds{step=\"10s\"} "));
+    assert!(reach.is_some_and(|n| n.parse::<u64>().unwrap() >= 3600), "{page}");
+    assert!(page.contains("muster_history_short{step=\"1m\"} 0\n"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,4 +195,56 @@ async fn an_attempt_that_is_over_is_reported_with_the_gpus_that_it_had_and_only_
     }
     let got = s.get(&s.user, &format!("/v1/metrics/history?job={id}")).await;
     assert_eq!(got.status, 200, "its own time: {:?}", got.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn step_times_of_a_job_are_stored_for_all_its_ranks_together() {
+    let s = site().await;
+    let spec = json!({"name": "train", "gang": {"gpus": 4}, "run": {"command": ["train"]}});
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let id = job["id"].as_str().unwrap();
+    when(&s, id, |j| j["state"] == "starting").await;
+    take(&s, &row("n1", s.brain.now(), 10.0)).await;
+    let history = s.app.agents().history();
+    history.note_allocations(&s.brain);
+    let number = JobId(job["number"].as_u64().unwrap());
+    let key = s.brain.read(|st| st.jobs[&number].attempt_key().unwrap());
+    let start = s.brain.now();
+    for i in 2..10 {
+        for seconds in [0.5, 0.5, 2.0, f64::NAN] {
+            history.take_step(key, start + Span::secs(10 * i), seconds).unwrap();
+        }
+    }
+    // Of an attempt that is not there nothing is stored.
+    let none = AttemptKey { attempt: key.attempt + 1, ..key };
+    history.take_step(none, start + Span::secs(50), 9.0).unwrap();
+    let time = format!("from={}&to={}", start.0 - 60_000, start.0 + 120_000);
+    let path = format!("/v1/metrics/history?job={id}&metrics=step_time&{time}");
+    let check = async |token: &str| {
+        let got = s.get(token, &path).await;
+        assert_eq!(got.status, 200, "{:?}", got.body);
+        let h = got.json();
+        assert_eq!(h["series"].as_array().unwrap().len(), 1, "{h:#}");
+        let one = &h["series"][0];
+        assert_eq!((&one["metric"], &one["unit"]), (&json!("step_time"), &json!("ms")));
+        assert_eq!((&one["node"], &one["gpus"]), (&Value::Null, &json!(0)), "{h:#}");
+        let points: Vec<&Value> =
+            one["points"].as_array().unwrap().iter().filter(|p| !p.is_null()).collect();
+        assert_eq!(points.len(), 8, "{h:#}");
+        assert!(points.iter().all(|p| **p == json!([500.0, 1000.0, 2000.0])), "{h:#}");
+    };
+    check(&s.user).await;
+    check(&s.operator).await;
+    assert_eq!(s.get(&s.other, &path).await.status, 404);
+    // Nobody has to ask for it by name.
+    let usual = s.get(&s.user, &format!("/v1/metrics/history?job={id}&{time}")).await.json();
+    let has =
+        |v: &Value| v["series"].as_array().unwrap().iter().any(|s| s["metric"] == "step_time");
+    assert!(has(&usual), "{usual:#}");
+    let names = s.get(&s.user, "/v1/metrics/history/metrics").await.json();
+    assert!(names["items"].as_array().unwrap().iter().any(|i| i["title"] == "Step time"));
+    // And when it is over they are there as before.
+    ends(&s, &job, 0).await;
+    when(&s, id, |j| j["past"].as_array().is_some_and(|p| !p.is_empty())).await;
+    check(&s.user).await;
 }

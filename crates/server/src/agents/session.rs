@@ -627,6 +627,10 @@ impl Live {
             ProgressReport::Step { step, t, ref stages, .. } => {
                 let stages = steps::bounded(stages);
                 self.inner.metering.step(key, rank, now, step, t, &stages);
+                let whole = || Some(stages.values().sum()).filter(|s: &f64| *s > 0.0);
+                if let Some(seconds) = t.or_else(whole) {
+                    self.inner.history.step(key, seconds);
+                }
                 self.report_observation(HealthObservation::Step {
                     key,
                     rank,

@@ -86,6 +86,7 @@ impl Brain {
         let shared = Arc::new(Shared {
             calls,
             policy: config.policy.clone(),
+            archive: config.archive.clone(),
             durable: watch::Sender::new(state.seq),
             view: RwLock::new(state.clone()),
             copy: super::copy::StateCopy::default(),

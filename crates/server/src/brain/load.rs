@@ -98,7 +98,7 @@ pub(crate) fn state(store: &mut dyn Store) -> Result<LoadedState, LoadError> {
 }
 
 /// The state of a snapshot, read while it is unpacked.
-fn unpack(s: &Snapshot) -> Result<State, LoadError> {
+pub(crate) fn unpack(s: &Snapshot) -> Result<State, LoadError> {
     let mut text = BufReader::with_capacity(64 * 1024, GzDecoder::new(&s.body[..]));
     State::read_from(s.format, &mut text).map_err(|e| match e {
         SnapshotError::Io(source) => LoadError::Packed { seq: s.seq, source },

@@ -29,6 +29,7 @@ mod writer;
 
 pub use clock::clock;
 pub use load::LoadError;
+pub(crate) use load::{record as read_record, unpack as read_snapshot};
 pub use stats::{BrainStats, Histogram};
 pub use store_availability::CannotWrite;
 
@@ -42,7 +43,7 @@ use muster_model::units::{Span, Time};
 use muster_store::seal::SealKey;
 use muster_store::{StoreError, StoreUrl};
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -140,6 +141,8 @@ const BACKLOG: usize = 20_000;
 pub(crate) struct Shared {
     calls: SyncSender<BrainCall>,
     policy: Policy,
+    /// Where the old part of the log is.
+    archive: PathBuf,
     view: RwLock<State>,
     copy: copy::StateCopy,
     ring: RwLock<VecDeque<Arc<Record>>>,
@@ -477,6 +480,17 @@ impl Brain {
         let first = ring.front()?.seq;
         let skip = usize::try_from(after.next().0.checked_sub(first.0)?).unwrap_or(usize::MAX);
         Some(ring.iter().skip(skip).take(limit).cloned().collect())
+    }
+
+    /// Where the old part of the log is, with snapshots.
+    pub(crate) fn archive_dir(&self) -> &Path {
+        &self.shared.archive
+    }
+
+    /// The chain of the log at a record, or at the one next to it that the store has (see
+    /// [`muster_store::Store::chain_at`]).
+    pub(crate) async fn chain_at(&self, seq: Seq) -> Result<(Seq, [u8; 16]), BrainError> {
+        self.ask(|reply| reader::Read::Chain { seq, reply }).await
     }
 
     /// What a job runs.

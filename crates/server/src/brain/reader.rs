@@ -14,9 +14,25 @@ use tokio::sync::oneshot;
 type Reply<T> = oneshot::Sender<Result<T, BrainError>>;
 
 pub(crate) enum Read {
-    Records { after: Seq, limit: usize, reply: Reply<Vec<Arc<Record>>> },
-    Payload { job: JobId, reply: Reply<Option<RunSpec>> },
-    Secret { project: String, name: String, reply: Reply<Option<String>> },
+    Records {
+        after: Seq,
+        limit: usize,
+        reply: Reply<Vec<Arc<Record>>>,
+    },
+    /// The chain of the log at an entry (see [`Store::chain_at`]).
+    Chain {
+        seq: Seq,
+        reply: Reply<(Seq, [u8; 16])>,
+    },
+    Payload {
+        job: JobId,
+        reply: Reply<Option<RunSpec>>,
+    },
+    Secret {
+        project: String,
+        name: String,
+        reply: Reply<Option<String>>,
+    },
 }
 
 /// Answers until the last handle on the brain is gone. It has none itself, nor anything that holds the
@@ -28,6 +44,9 @@ pub(crate) fn run(seal: &SealKey, store: &mut dyn Store, reads: &Receiver<Read>)
         match read {
             Read::Records { after, limit, reply } => {
                 let _ = reply.send(records(store, after, limit));
+            }
+            Read::Chain { seq, reply } => {
+                let _ = reply.send(store.chain_at(seq).map_err(|e| failed(&e)));
             }
             Read::Payload { job, reply } => {
                 let _ = reply.send(payload(store, job));

@@ -9,8 +9,11 @@ use muster_engine::{SNAPSHOT_FORMAT, SnapshotError, State};
 use muster_model::ids::{Epoch, Seq};
 use muster_model::units::{Span, Time};
 use muster_store::failpoint::hit;
-use muster_store::{Snapshot, Store, StoreError};
+use muster_store::{
+    Snapshot, Store, StoreError, archive_snapshot, archived_snapshots, thin_snapshots,
+};
 use std::io::{BufWriter, IntoInnerError};
+use std::path::Path;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,6 +23,12 @@ const LOOK_EVERY: Span = Span::mins(5);
 
 /// Records archived at a time: a server that stops waits for no more than these.
 const ARCHIVED_AT_ONCE: u64 = 50_000;
+
+/// What the snapshots of the archive may need of the disk, at most; and what part of all of it.
+const ARCHIVED_BYTES: u64 = 2 << 30;
+const ARCHIVED_PART: u64 = 20;
+/// With less than this free (or a tenth of a smaller disk) none is added.
+const FREE_BYTES: u64 = 1 << 30;
 
 /// Bytes that are packed at a time.
 const PIECE: usize = 64 * 1024;
@@ -46,6 +55,7 @@ pub(crate) fn run(
     let mut last_snapshot = Seq(shared.stats.snapshot_seq.load(Ordering::Acquire));
     let mut older_snapshot = last_snapshot;
     let mut archiving = false;
+    archive_newest(store, config, last_snapshot, clock());
     let mut looked = LastLook::default();
     while !shared.stopping.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(100));
@@ -56,7 +66,7 @@ pub(crate) fn run(
         // less than reading the state itself.
         let jobs = shared.view.read().unwrap_or_else(PoisonError::into_inner).jobs.len() as u64;
         if durable.0 >= last_snapshot.0 + config.snapshot_every.max(jobs / 2) {
-            match snapshot(shared, store, epoch) {
+            match snapshot(shared, store, epoch, config, clock()) {
                 Ok(seq) => {
                     older_snapshot = last_snapshot;
                     last_snapshot = seq;
@@ -107,7 +117,13 @@ fn check_invariants(shared: &Shared, state: &State) {
 
 /// Writes the durable state as it is now. The view is only held for the copy, whose jobs and
 /// nodes are shared.
-fn snapshot(shared: &Shared, store: &mut dyn Store, epoch: Epoch) -> Result<Seq, StoreError> {
+fn snapshot(
+    shared: &Shared,
+    store: &mut dyn Store,
+    epoch: Epoch,
+    config: &BrainConfig,
+    now: Time,
+) -> Result<Seq, StoreError> {
     let state = packed(shared);
     let body = pack(&state).map_err(|e| StoreError::other(e.to_string()))?;
     let s = Snapshot { seq: state.seq, at: state.at, format: SNAPSHOT_FORMAT, body };
@@ -115,7 +131,46 @@ fn snapshot(shared: &Shared, store: &mut dyn Store, epoch: Epoch) -> Result<Seq,
     store.put_snapshot(epoch, &s)?;
     hit("brain.after_snapshot");
     tracing::info!(seq = %state.seq, bytes = s.body.len(), "snapshot written");
+    archive_copy(store, &s, config, now);
     Ok(state.seq)
+}
+
+/// The snapshot that the store has is in the archive, too: an older version did not put it there.
+fn archive_newest(store: &mut dyn Store, config: &BrainConfig, newest: Seq, now: Time) {
+    let archived = archived_snapshots(&config.archive);
+    if newest == Seq(0) || archived.is_ok_and(|all| all.iter().any(|a| a.seq == newest)) {
+        return;
+    }
+    match store.latest_snapshot() {
+        Ok(Some(s)) => archive_copy(store, &s, config, now),
+        Ok(None) => {}
+        Err(error) => tracing::warn!(%error, "the newest snapshot cannot be read"),
+    }
+}
+
+/// Puts a snapshot into the archive, too, for whoever looks at the past, and deletes those that are not
+/// needed any more. Nothing else depends on it.
+fn archive_copy(store: &mut dyn Store, s: &Snapshot, config: &BrainConfig, now: Time) {
+    let dir = &config.archive;
+    let Some((free, whole)) = space_of(dir) else { return };
+    let mut put = || -> Result<(), StoreError> {
+        let (place, chain) = store.chain_at(s.seq)?;
+        if place == s.seq && free >= FREE_BYTES.min(whole / 10) {
+            archive_snapshot(dir, s, chain)?;
+        }
+        thin_snapshots(dir, now, ARCHIVED_BYTES.min(whole / ARCHIVED_PART))
+    };
+    if let Err(error) = put() {
+        tracing::warn!(%error, "the archive could not take a snapshot or delete an old one");
+    }
+}
+
+/// How many bytes are free on the disk of a directory, which need not be there yet, and how many it has.
+fn space_of(dir: &Path) -> Option<(u64, u64)> {
+    let there = dir.ancestors().find(|d| d.is_dir())?;
+    let disk = rustix::fs::statvfs(there).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Some((bytes(disk.f_bavail), bytes(disk.f_blocks)))
 }
 
 /// The state, packed while it is written: its text is never in memory as a whole.

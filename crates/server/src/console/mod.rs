@@ -17,7 +17,7 @@ mod snapshot;
 
 use crate::agents::Agents;
 use crate::brain::Brain;
-use crate::follower::Cursor;
+use crate::follower::{Cursor, PastLog};
 use crate::supervise;
 use bytes::Bytes;
 use fleet_map::FleetMap;
@@ -122,6 +122,12 @@ impl Console {
             frame::past(&map, &viewer)
         };
         tokio::task::spawn_blocking(draw).await.map_err(|_| PastError::Broken)
+    }
+
+    /// The oldest moment that can be shown; none where nothing was written yet. What is before the log
+    /// that the store has is out of the archive.
+    pub async fn past_begins_at(&self) -> Result<Option<Time>, PastError> {
+        Ok(PastLog::begins_at(&self.inner.brain).await?)
     }
 
     /// A place to watch from. A reader that fell behind takes a new one.

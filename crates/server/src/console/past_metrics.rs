@@ -99,7 +99,8 @@ fn fill_some(
                 Some(own) => {
                     let since = own.get(&seen.node.name).and_then(|gpus| gpus.get(&gpu));
                     let Some(since) = since else { continue };
-                    wants.push(SeriesQuery { series, line, since: since.0, until: at.0 });
+                    let (since, until) = (since.0, at.0);
+                    wants.push(SeriesQuery { series, line, since, until, regular: true });
                 }
             }
             places.push((n, gpu as usize * METRICS.len() + metric));

@@ -1,13 +1,13 @@
 //! Which GPUs were allocated to which attempt, for as long as their metrics are kept: the state
 //! forgets it with the end of the attempt. One line of JSON for each, in a file next to the metrics.
 
-use muster_model::ids::JobId;
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::placement::{GpuSet, Placement};
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// As long as the longest metrics.
 const KEPT: Span = Span::hours(24 * 90);
+/// Attempts at a time that have a number for their steps.
+const MOST_LINES: u32 = 65_536;
 /// Bytes of the file; then the older half goes.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -29,6 +31,18 @@ pub struct Allocation {
     pub placed_at: Time,
     /// The GPUs, node by node.
     pub slots: Vec<AllocatedGpus>,
+    /// Where its step times are; none where an older version noted it, or there were too many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<StepLine>,
+}
+
+/// Where the step times of an attempt are. Others have the same number before and after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepLine {
+    /// The number.
+    pub line: u32,
+    /// Since when it is this attempt's.
+    pub from: Time,
 }
 
 /// GPUs of one node.
@@ -52,6 +66,13 @@ pub(super) struct Allocations {
     by_job: BTreeMap<JobId, Vec<Arc<Allocation>>>,
     /// When GPUs of a node were allocated, to whomever; in order.
     by_node: BTreeMap<NodeName, Vec<(Time, GpuSet)>>,
+    /// Since when numbers of steps were attempts', whichever; in order.
+    by_line: BTreeMap<u32, Vec<Time>>,
+    /// The numbers of the attempts that are there now.
+    lines: BTreeMap<AttemptKey, u32>,
+    used: BTreeSet<u32>,
+    /// All numbers before it are used.
+    unused_from: u32,
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
@@ -96,6 +117,10 @@ impl Allocations {
             bytes: text.len() as u64,
             by_job: BTreeMap::new(),
             by_node: BTreeMap::new(),
+            by_line: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            used: BTreeSet::new(),
+            unused_from: 0,
         };
         // A full disk refuses to have it written anew, and may still be read.
         if torn || kept.len() < lines.len() {
@@ -119,6 +144,7 @@ impl Allocations {
         self.bytes = bytes.len() as u64;
         self.by_job.clear();
         self.by_node.clear();
+        self.by_line.clear();
         all.into_iter().for_each(|a| self.index(a));
         Ok(())
     }
@@ -129,7 +155,43 @@ impl Allocations {
             let at = node.partition_point(|(at, _)| *at <= a.placed_at);
             node.insert(at, (a.placed_at, slot.gpus));
         }
+        if let Some(steps) = a.steps {
+            let line = self.by_line.entry(steps.line).or_default();
+            line.insert(line.partition_point(|at| *at <= steps.from), steps.from);
+        }
         self.by_job.entry(a.job).or_default().push(a);
+    }
+
+    /// Until when a number of steps was an attempt's; for ever where nobody had it after.
+    pub(super) fn steps_until(&self, steps: StepLine) -> Time {
+        let all = self.by_line.get(&steps.line).map_or(&[][..], Vec::as_slice);
+        let next = all.get(all.partition_point(|at| *at <= steps.from)..).and_then(<[_]>::first);
+        next.copied().unwrap_or(Time(i64::MAX))
+    }
+
+    /// The number of an attempt's steps, while it is there.
+    pub(super) fn line_of(&self, key: AttemptKey) -> Option<u32> {
+        self.lines.get(&key).copied()
+    }
+
+    /// These are all that have an attempt: the numbers of others are for new ones.
+    pub(super) fn settle(&mut self, placed: &[Arc<Job>]) {
+        let line = |job: &Arc<Job>| {
+            let a = job.attempt.as_ref()?;
+            let known = self.find(job.id, a.no, a.placed_at)?;
+            Some((AttemptKey { job: job.id, attempt: a.no }, known.steps?.line))
+        };
+        self.lines = placed.iter().filter_map(line).collect();
+        self.used = self.lines.values().copied().collect();
+        self.unused_from = 0;
+    }
+
+    /// A number that no attempt has now.
+    fn unused_line(&mut self) -> Option<u32> {
+        while self.used.contains(&self.unused_from) {
+            self.unused_from += 1;
+        }
+        (self.unused_from < MOST_LINES).then_some(self.unused_from)
     }
 
     /// When a GPU was next allocated after this; from then on it is another attempt's.
@@ -140,9 +202,13 @@ impl Allocations {
         next.map(|(at, _)| *at)
     }
 
+    fn find(&self, job: JobId, attempt: u32, placed_at: Time) -> Option<&Arc<Allocation>> {
+        let same = |a: &&Arc<Allocation>| a.attempt == attempt && a.placed_at == placed_at;
+        self.by_job.get(&job)?.iter().find(same)
+    }
+
     fn knows(&self, job: JobId, attempt: u32, placed_at: Time) -> bool {
-        let same = |a: &Arc<Allocation>| a.attempt == attempt && a.placed_at == placed_at;
-        self.by_job.get(&job).is_some_and(|all| all.iter().any(same))
+        self.find(job, attempt, placed_at).is_some()
     }
 
     /// Is the present attempt of a job still to be noted?
@@ -151,23 +217,32 @@ impl Allocations {
     }
 
     /// Notes the present attempt of a job, unless it is known.
-    pub(super) fn note(&mut self, job: &Job) -> io::Result<()> {
+    pub(super) fn note(&mut self, job: &Job, now: Time) -> io::Result<()> {
         match &job.attempt {
             Some(a) if !self.knows(job.id, a.no, a.placed_at) => {
-                self.add(job.id, a.no, a.placed_at, &a.placement)
+                self.add(job.id, a.no, a.placed_at, &a.placement, now)
             }
             _ => Ok(()),
         }
     }
 
-    fn add(&mut self, job: JobId, no: u32, at: Time, placement: &Placement) -> io::Result<()> {
+    fn add(
+        &mut self,
+        job: JobId,
+        no: u32,
+        at: Time,
+        placement: &Placement,
+        now: Time,
+    ) -> io::Result<()> {
         let slots = placement.slots.iter().filter(|s| !s.gpus.is_empty());
         let slots = slots.map(|s| AllocatedGpus {
             node: s.node.clone(),
             gpus: s.gpus,
             shared: s.part.is_some(),
         });
-        let new = Allocation { job, attempt: no, placed_at: at, slots: slots.collect() };
+        let slots = slots.collect();
+        let steps = self.unused_line().map(|line| StepLine { line, from: now });
+        let new = Allocation { job, attempt: no, placed_at: at, slots, steps };
         let bytes = line(&new)?;
         if self.bytes.saturating_add(bytes.len() as u64) > MOST_BYTES {
             let mut all: Vec<_> = self.by_job.values().flatten().cloned().collect();
@@ -177,6 +252,10 @@ impl Allocations {
         }
         write_or_undo(&mut self.file, self.bytes, |file| file.write_all(&bytes))?;
         self.bytes += bytes.len() as u64;
+        if let Some(steps) = new.steps {
+            self.used.insert(steps.line);
+            self.lines.insert(AttemptKey { job, attempt: no }, steps.line);
+        }
         self.index(Arc::new(new));
         Ok(())
     }
@@ -224,9 +303,9 @@ mod tests {
         let now = Time(1_000_000_000_000);
         let (old, new) = (now - KEPT, now - Span::hours(1));
         let mut all = Allocations::open(&path, now).unwrap();
-        all.add(JobId(1), 1, old, &placement(8)).unwrap();
-        all.add(JobId(2), 1, new, &placement(4)).unwrap();
-        all.add(JobId(2), 2, now, &placement(2)).unwrap();
+        all.add(JobId(1), 1, old, &placement(8), now).unwrap();
+        all.add(JobId(2), 1, new, &placement(4), now).unwrap();
+        all.add(JobId(2), 2, now, &placement(2), now).unwrap();
         assert!(all.knows(JobId(2), 1, new) && !all.knows(JobId(2), 1, now));
         drop(all);
         // A line that was cut off by a crash.
@@ -240,9 +319,34 @@ mod tests {
         let n1: NodeName = "n1".parse().unwrap();
         assert_eq!(all.next_after(&n1, 0, new), Some(now), "the second attempt has it since");
         assert_eq!((all.next_after(&n1, 3, new), all.next_after(&n1, 0, now)), (None, None));
-        all.add(JobId(4), 1, now, &placement(1)).unwrap();
+        all.add(JobId(4), 1, now, &placement(1), now).unwrap();
         let all = Allocations::open(&path, now).unwrap();
         assert_eq!(all.of(JobId(4)).len(), 1, "nothing was written behind half a line");
+    }
+
+    #[test]
+    fn a_number_of_steps_is_one_attempts_at_a_time_and_others_see_nothing_of_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("allocations");
+        let now = Time(1_000_000_000_000);
+        let later = now + Span::mins(5);
+        let mut all = Allocations::open(&path, now).unwrap();
+        all.add(JobId(1), 1, now, &placement(8), now).unwrap();
+        all.add(JobId(2), 1, now, &placement(8), now).unwrap();
+        let key = |job| AttemptKey { job: JobId(job), attempt: 1 };
+        assert_eq!((all.line_of(key(1)), all.line_of(key(2))), (Some(0), Some(1)));
+        let first = all.of(JobId(1))[0].steps.unwrap();
+        assert_eq!((first.from, all.steps_until(first)), (now, Time(i64::MAX)));
+        // All are over; the next has the number of the first since it is noted, not since it was placed.
+        all.settle(&[]);
+        assert_eq!(all.line_of(key(1)), None);
+        all.add(JobId(3), 1, now + Span::mins(1), &placement(8), later).unwrap();
+        assert_eq!(all.line_of(key(3)), Some(0));
+        drop(all);
+        let all = Allocations::open(&path, now).unwrap();
+        let third = all.of(JobId(3))[0].steps.unwrap();
+        assert_eq!((third, third.from), (StepLine { line: 0, from: later }, later));
+        assert_eq!((all.steps_until(first), all.steps_until(third)), (later, Time(i64::MAX)));
     }
 
     #[test]
@@ -251,7 +355,7 @@ mod tests {
         let path = dir.path().join("allocations");
         let now = Time(1_000_000_000_000);
         let mut all = Allocations::open(&path, now).unwrap();
-        all.add(JobId(1), 1, now, &placement(8)).unwrap();
+        all.add(JobId(1), 1, now, &placement(8), now).unwrap();
         let whole = fs::read(&path).unwrap();
         let refused = write_or_undo(&mut all.file, all.bytes, |file| {
             file.write_all(b"{\"job\":2,\"att")?;
@@ -259,7 +363,7 @@ mod tests {
         });
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(fs::read(&path).unwrap(), whole);
-        all.add(JobId(3), 1, now, &placement(4)).unwrap();
+        all.add(JobId(3), 1, now, &placement(4), now).unwrap();
         drop(all);
         let all = Allocations::open(&path, now).unwrap();
         assert_eq!((all.of(JobId(1)).len(), all.of(JobId(3)).len()), (1, 1));

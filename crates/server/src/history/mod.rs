@@ -1,26 +1,27 @@
 //! Metrics over time: rows go from sessions to files, by one thread that nobody waits for.
 
 mod allocations;
+mod steps;
+mod writer;
 
-pub use allocations::{AllocatedGpus, Allocation};
+pub use allocations::{AllocatedGpus, Allocation, StepLine};
+pub use steps::STEP_TIME;
 
 use crate::brain::{Brain, clock};
 use crate::telemetry::Columns;
-use allocations::Allocations;
-use muster_history::{
-    HistoryError, Limits, Points, SeriesId, SeriesKey, SeriesQuery, Stats, Store,
-};
-use muster_model::ids::JobId;
+use muster_history::{Limits, Points, SeriesId, SeriesKey, SeriesQuery, Stats, TierStats};
+use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::units::{Bytes, Span, Time};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use steps::{StepCells, WaitingSteps};
 use tokio_util::sync::CancellationToken;
+use writer::Writer;
 
 /// Rows that may wait to be written: some seconds of a very large site.
 const WAITING: usize = 16_384;
@@ -32,8 +33,6 @@ const NOTE: Duration = Duration::from_secs(5);
 const OPEN_AGAIN: Duration = Duration::from_secs(30);
 /// How often a failure is logged.
 const COMPLAIN: Duration = Duration::from_secs(30);
-/// Columns whose bits mean something each: they have no mean.
-const MASKS: [&str; 1] = ["throttle"];
 
 /// Where the history of metrics is kept, and how much of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +69,21 @@ pub struct HistoryRow {
     pub host: Arc<[f32]>,
 }
 
+/// The step times of an attempt, of all its ranks together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepSeries {
+    /// Which attempt.
+    pub attempt: u32,
+    /// When it was placed; with this it is the same attempt for certain.
+    pub placed_at: Time,
+    /// The series.
+    pub series: SeriesId,
+    /// Since when it is this attempt's.
+    pub since: Time,
+    /// And until when.
+    pub until: Time,
+}
+
 /// Why there is no history to read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoHistory {
@@ -95,10 +109,12 @@ pub enum NoHistory {
 }
 
 /// Numbers about the history.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistoryStats {
     /// The files and what is in them.
     pub store: Stats,
+    /// Its tiers, finest first.
+    pub tiers: Vec<TierStats>,
     /// Rows that were handed to the thread that writes.
     pub taken: u64,
     /// Rows that found no place on the way to it.
@@ -114,6 +130,9 @@ enum State {
 
 struct Inner {
     state: Mutex<State>,
+    steps: WaitingSteps,
+    /// Held while allocations are noted: what is read first is settled first.
+    noting: Mutex<()>,
     taken: AtomicU64,
     dropped: AtomicU64,
     failed: AtomicU64,
@@ -146,6 +165,8 @@ impl History {
         let why = if config.is_some() { NoHistory::Opening } else { NoHistory::Off };
         let inner = Arc::new(Inner {
             state: Mutex::new(State::None(why)),
+            steps: WaitingSteps::default(),
+            noting: Mutex::new(()),
             taken: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -185,6 +206,31 @@ impl History {
     /// When there is no history.
     pub fn take(&self, row: &HistoryRow) -> Result<(), NoHistory> {
         self.inner.with(|w| w.take(row).map_err(|e| NoHistory::Failed(e.to_string())))?
+    }
+
+    /// A rank made a step, which took so many seconds.
+    pub(crate) fn step(&self, key: AttemptKey, seconds: f64) {
+        if self.tx.is_some() {
+            self.inner.steps.note(key, seconds);
+        }
+    }
+
+    /// Takes a step in at once.
+    ///
+    /// # Errors
+    /// When there is no history.
+    pub fn take_step(&self, key: AttemptKey, at: Time, seconds: f64) -> Result<(), NoHistory> {
+        let steps: StepCells = steps::cell(seconds).map(|cell| (key, cell)).into_iter().collect();
+        self.inner
+            .with(|w| w.take_steps(at, &steps).map_err(|e| NoHistory::Failed(e.to_string())))?
+    }
+
+    /// The step times of the attempts of a job.
+    ///
+    /// # Errors
+    /// When there is no history.
+    pub fn steps_of(&self, job: JobId) -> Result<Vec<StepSeries>, NoHistory> {
+        self.inner.with(|w| w.steps_of(job))
     }
 
     /// The series of a node.
@@ -244,11 +290,12 @@ impl History {
     /// Numbers about it; none where nothing is kept.
     #[must_use]
     pub fn stats(&self) -> Option<HistoryStats> {
-        let store = self.inner.with(|w| w.store.stats()).ok()?;
+        let (store, tiers) = self.inner.with(|w| (w.store.stats(), w.store.tier_stats())).ok()?;
         let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let Inner { taken, dropped, failed, .. } = &*self.inner;
         Some(HistoryStats {
             store,
+            tiers,
             taken: read(taken),
             dropped: read(dropped),
             failed: read(failed),
@@ -257,7 +304,11 @@ impl History {
 
     /// Writes what is in memory, before an end.
     pub fn flush(&self) {
-        let flushed = self.inner.with(|w| w.store.flush(clock().0));
+        let steps = self.inner.steps.take();
+        let flushed = self.inner.with(|w| {
+            let now = clock();
+            w.take_steps(now, &steps).and(w.store.flush(now.0))
+        });
         if let Ok(Err(e)) = flushed {
             tracing::warn!(error = %e, "the history of metrics was not written to its end");
         }
@@ -294,15 +345,20 @@ impl Inner {
     }
 
     fn note_allocations(&self, brain: &Brain) {
+        let _one = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         // Nobody waits for the disk: neither those who read the state, nor for long those who ask
         // for metrics.
         let mut placed: Vec<Arc<Job>> =
             brain.read(|s| s.jobs.values().filter(|j| j.attempt.is_some()).cloned().collect());
-        if self.with(|w| placed.retain(|j| w.allocations.is_missing_attempt(j))).is_err() {
+        let settled = self.with(|w| {
+            w.allocations.settle(&placed);
+            placed.retain(|j| w.allocations.is_missing_attempt(j));
+        });
+        if settled.is_err() {
             return;
         }
         for job in placed {
-            if let Ok(Err(e)) = self.with(|w| w.allocations.note(&job)) {
+            if let Ok(Err(e)) = self.with(|w| w.allocations.note(&job, clock())) {
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(error = %e, "which GPUs a job has is not noted for its history");
                 return;
@@ -340,115 +396,28 @@ impl Inner {
                 true => self.with(|w| w.store.advance(clock().0)),
                 false => Ok(Ok(())),
             };
+            let stepped = match due {
+                true => {
+                    let steps = self.steps.take();
+                    self.with(|w| w.take_steps(clock(), &steps))
+                }
+                false => Ok(Ok(())),
+            };
             if due {
                 ticked = Instant::now();
+                let _ = self.with(Writer::report_short);
             }
             if noted.is_none_or(|at| at.elapsed() >= NOTE) {
                 self.note_allocations(brain);
                 noted = Some(Instant::now());
             }
-            for e in [taken, advanced].into_iter().filter_map(|r| r.ok()?.err()) {
+            for e in [taken, advanced, stepped].into_iter().filter_map(|r| r.ok()?.err()) {
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 if complained.is_none_or(|at| at.elapsed() >= COMPLAIN) {
                     tracing::warn!(error = %e, "a part of the history of metrics is lost");
                     complained = Some(Instant::now());
                 }
             }
-        }
-    }
-}
-
-/// The series of a node in the order of its rows.
-struct NodeSeries {
-    gpu_columns: Columns,
-    gpus: usize,
-    host_columns: Columns,
-    /// None where a metric is not kept.
-    ids: Vec<Option<SeriesId>>,
-}
-
-fn same(a: &Columns, b: &Columns) -> bool {
-    Arc::ptr_eq(a, b) || a == b
-}
-
-impl NodeSeries {
-    fn is_of(&self, row: &HistoryRow) -> bool {
-        self.gpus == row.gpus.len()
-            && same(&self.gpu_columns, &row.gpu_columns)
-            && same(&self.host_columns, &row.host_columns)
-    }
-}
-
-/// The store, and which series is which of a row.
-struct Writer {
-    store: Store,
-    allocations: Allocations,
-    nodes: HashMap<NodeName, NodeSeries>,
-    samples: Vec<(SeriesId, f32)>,
-}
-
-impl Writer {
-    fn open(dir: &Path, limits: Limits) -> Result<Writer, HistoryError> {
-        let now = clock();
-        let mut store = Store::open(dir, limits)?;
-        // A disk that is full may still be read, and may have space later.
-        if let Err(e) = store.advance(now.0) {
-            tracing::warn!(error = %e, "old metrics of the history could not be removed");
-        }
-        let path = dir.join("allocations");
-        let allocations = Allocations::open(&path, now).map_err(|source| HistoryError::Io {
-            what: format!("cannot use {}", path.display()),
-            source,
-        })?;
-        Ok(Writer { store, allocations, nodes: HashMap::new(), samples: Vec::new() })
-    }
-
-    fn take(&mut self, row: &HistoryRow) -> Result<(), HistoryError> {
-        if self.nodes.get(&row.node).is_none_or(|known| !known.is_of(row)) {
-            let series = self.series(row)?;
-            self.nodes.insert(row.node.clone(), series);
-        }
-        let Some(known) = self.nodes.get(&row.node) else { return Ok(()) };
-        let values = row.gpus.iter().chain(row.host.iter());
-        let sampled = known.ids.iter().zip(values).filter_map(|(id, v)| Some(((*id)?, *v)));
-        self.samples.clear();
-        self.samples.extend(sampled);
-        self.store.append(row.at.0, &self.samples)
-    }
-
-    fn series(&mut self, row: &HistoryRow) -> Result<NodeSeries, HistoryError> {
-        let width = row.gpu_columns.len().max(1);
-        let mut ids = Vec::with_capacity(row.gpus.len() + row.host.len());
-        for at in 0..row.gpus.len() {
-            let gpu = u32::try_from(at / width).ok();
-            let name = row.gpu_columns.get(at % width);
-            ids.push(self.id(&row.node, gpu, name.map_or("", String::as_str))?);
-        }
-        for name in row.host_columns.iter().take(row.host.len()) {
-            ids.push(self.id(&row.node, None, name)?);
-        }
-        Ok(NodeSeries {
-            gpu_columns: row.gpu_columns.clone(),
-            gpus: row.gpus.len(),
-            host_columns: row.host_columns.clone(),
-            ids,
-        })
-    }
-
-    fn id(
-        &mut self,
-        node: &NodeName,
-        gpu: Option<u32>,
-        metric: &str,
-    ) -> Result<Option<SeriesId>, HistoryError> {
-        if metric.is_empty() || MASKS.contains(&metric) {
-            return Ok(None);
-        }
-        match self.store.series(node.as_str(), gpu, metric) {
-            Ok(id) => Ok(Some(id)),
-            // The others of the row are kept.
-            Err(HistoryError::TooManySeries(_) | HistoryError::LongName(_)) => Ok(None),
-            Err(e) => Err(e),
         }
     }
 }

@@ -319,6 +319,10 @@ impl Store for PostgresStore {
         Ok(entries)
     }
 
+    fn chain_at(&mut self, seq: Seq) -> Result<(Seq, Link), StoreError> {
+        self.with(|c| walk::chain_at(&mut Db(c), seq))
+    }
+
     fn latest_snapshot(&mut self) -> Result<Option<Snapshot>, StoreError> {
         self.with(|c| walk::latest_snapshot(&mut Db(c)))
     }

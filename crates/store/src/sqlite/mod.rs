@@ -379,6 +379,10 @@ impl Store for SqliteStore {
         walk::read(&mut Db(&self.conn), &mut self.seen, after, limit)
     }
 
+    fn chain_at(&mut self, seq: Seq) -> Result<(Seq, Link), StoreError> {
+        walk::chain_at(&mut Db(&self.conn), seq)
+    }
+
     fn latest_snapshot(&mut self) -> Result<Option<Snapshot>, StoreError> {
         walk::latest_snapshot(&mut Db(&self.conn))
     }

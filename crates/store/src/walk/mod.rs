@@ -197,6 +197,15 @@ pub(crate) fn read(
     Ok(entries)
 }
 
+/// The chain at an entry, or at the last archived or the newest one where the log does not have it.
+pub(crate) fn chain_at(r: &mut impl Rows, seq: Seq) -> Result<(Seq, Link), StoreError> {
+    if let Some(link) = r.chain_at(seq)? {
+        return Ok((seq, link));
+    }
+    let h = r.head_row()?;
+    Ok(if seq <= h.base_seq { (h.base_seq, h.base_chain) } else { (h.seq, h.chain) })
+}
+
 /// The newest whole snapshot. Damaged ones are passed over, with a word in the server's own log.
 pub(crate) fn latest_snapshot(r: &mut impl Rows) -> Result<Option<Snapshot>, StoreError> {
     let mut damaged = None;
