@@ -53,7 +53,8 @@ const CONTROLS = {
   submits: /^(Submit( a job| again)?|Clone|Hold|Release|Requeue|Cancel|Step by step|Run automatically)$/,
   operates: anyOf(
     'Approve.*|Acknowledge|Silence|Stop|Resume|Assign( to me)?|Unassign|Dry run|Test the network',
-    'Cordon|Uncordon|Drain|Undrain|Qualify|Simulate',
+    'Cordon|Uncordon|Drain|Undrain|Qualify|End test|Simulate',
+    'Repaired(: .+)?|Return (.+ )?to service|Retire|(Ex|In)clude GPU|Close (finding|incident)( .+)?',
     'New (reservation|maintenance window|silence)|(End|Delete)( .+)?',
   ),
   administers: /^(Edit( quotas)?|New (project|token)|Revoke .+)$/,
@@ -90,6 +91,8 @@ async function things(id, until) {
     ['/jobs', 'Submit a job', 'submits'],
     [`/jobs/${id}`, 'Cancel', 'submits'],
     [`/nodes/${node}`, 'Drain', 'operates'],
+    [`/nodes/${node}`, 'Exclude GPU', 'operates'],
+    [`/nodes/${node}/gpus/${gpus[0]}`, 'Exclude GPU', 'operates'],
     ['/oncall', 'Stop', 'operates'],
     ['/topology', 'Test the network', 'operates'],
     ['/reservations', 'New reservation', 'operates'],

@@ -48,14 +48,17 @@ export async function walkSearch({ chromium, check, must, until, incident }) {
       const finds = [
         [`says-${OWN}`, /^job /, `/jobs/${own.id}`],
         [String(serial), /^gpu /, `/nodes/${node}/gpus/3`],
-        [OTHER, /^user /, '/events'],
-        [OWN, /^project /, '/quotas'],
+        [OTHER, /^user /, '/jobs', { user: OTHER }],
+        [OTHER, /^events /, '/events', { actor: `user:${OTHER}` }],
+        [OWN, /^project /, '/jobs', { project: OWN }],
+        [OWN, /^quota /, '/quotas'],
         ['gpu-off-bus', /^runbook /, '/runbooks/gpu-off-bus'],
         [incident, /^incident /, `/incidents/${incident}`],
       ];
-      for (const [words, option, path] of finds) {
+      for (const [words, option, path, narrowed = {}] of finds) {
         await (await find(p, words, option)).click();
-        await p.waitForURL((url) => url.pathname === path);
+        const chosen = (url) => Object.entries(narrowed).every(([k, v]) => url.searchParams.get(k) === v);
+        await p.waitForURL((url) => url.pathname === path && chosen(url));
         await p.locator('main h1').waitFor();
       }
       must(p.problems.length === 0, p.problems.join('\n'));

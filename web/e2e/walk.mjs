@@ -11,6 +11,7 @@ import { walkJobOutput } from './job-output.mjs';
 import { walkJobs } from './jobs.mjs';
 import { walkManage } from './manage.mjs';
 import { walkManageActs } from './manage-acts.mjs';
+import { walkNodeActs } from './node-acts.mjs';
 import { walkOncall } from './oncall.mjs';
 import { walkOncallActs } from './oncall-acts.mjs';
 import { tokensOfRoles, walkRoles } from './roles.mjs';
@@ -332,6 +333,7 @@ await check('a node is drained and taken back by its buttons', async () => {
   await p.getByRole('dialog').getByRole('button', { name: 'Drain' }).click();
   await p.getByText('drained').first().waitFor();
   await p.getByRole('button', { name: 'Undrain' }).click();
+  await p.getByRole('dialog').getByRole('button', { name: 'Undrain' }).click();
   await p.locator('.head .word', { hasText: 'ready' }).waitFor();
 });
 
@@ -679,6 +681,7 @@ await walk('of what is changed there', () => walkManageActs(tools));
 // An incident is seen only while little else is wrong: it is the first of the two.
 const incident = await walk('of what is decided on call', () => walkOncallActs(tools));
 await walk('of the on-call page', () => walkOncall(tools));
+await walk('of what is decided about a node', () => walkNodeActs(tools));
 await Promise.all([
   walk('of the what-if page', () => walkWhatIf(tools)),
   walk('of what is found', () => walkSearch({ ...tools, incident })),

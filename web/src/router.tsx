@@ -73,8 +73,8 @@ const texts =
   (s: Record<string, unknown>) =>
     Object.fromEntries(names.map((name) => [name, text(s[name])])) as { [N in K]?: string };
 
-/** `past`: the moment of the map that somebody comes from. */
-const historySearch = texts('past', 'range', 'from', 'to', 'metrics');
+/** `past`: the moment of the map that somebody comes from. `do`: the dialog that opens. */
+const historySearch = texts('past', 'do', 'range', 'from', 'to', 'metrics');
 
 /** Every page stands directly under the shell. */
 const under = { getParentRoute: () => root };

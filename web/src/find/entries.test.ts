@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { arrange, type Entry, fit, type Hit, hrefOf, moved } from './entries';
+import { arrange, type Entry, entriesOf, fit, type Hit, hrefOf, moved } from './entries';
 
 const hit = (kind: Hit['kind'], id: string, entity?: string): Hit => ({
   kind,
@@ -26,12 +26,21 @@ test('every hit has a page', () => {
   expect(hrefOf(hit('job', '42_3'))).toBe('/jobs/42_3');
   expect(hrefOf(hit('node', 'hgx-1'))).toBe('/nodes/hgx-1');
   expect(hrefOf(hit('gpu', 'hgx-1/3'))).toBe('/nodes/hgx-1/gpus/3');
-  expect(hrefOf(hit('user', 'user:ann'))).toBe('/events?actor=user%3Aann');
+  expect(hrefOf(hit('user', 'user:ann'))).toBe('/jobs?user=ann');
+  expect(hrefOf(hit('project', 'team-a'))).toBe('/jobs?project=team-a');
+  // What is no text in an address would be lost there.
+  expect(hrefOf(hit('project', '2030'))).toBe('/jobs?project=%222030%22');
   expect(hrefOf(hit('incident', '7'))).toBe('/incidents/7');
   expect(hrefOf(hit('runbook', 'gpu-off-bus'))).toBe('/runbooks/gpu-off-bus');
-  expect(hrefOf(hit('finding', '9', 'gpu:hgx-1/3'))).toBe('/nodes/hgx-1');
-  expect(hrefOf(hit('finding', '9', 'job:42'))).toBe('/jobs/42');
-  expect(hrefOf(hit('finding', '9', 'leaf:eu/c1/s1/l2'))).toBe('/oncall');
+  for (const entity of ['gpu:hgx-1/3', 'job:42', 'leaf:eu/c1/s1/l2'])
+    expect(hrefOf(hit('finding', '9', entity))).toBe('/findings/9');
+});
+
+test('a user and a project open their jobs first, and what else is looked for comes second', () => {
+  const hrefs = (one: Hit) => entriesOf(one).map((e) => e.href);
+  expect(hrefs(hit('user', 'user:ann'))).toEqual(['/jobs?user=ann', '/events?actor=user%3Aann']);
+  expect(hrefs(hit('project', 'team-a'))).toEqual(['/jobs?project=team-a', '/quotas']);
+  expect(hrefs(hit('node', 'n1'))).toEqual(['/nodes/n1']);
 });
 
 test('pages that begin with the words go before what was found, others after it', () => {

@@ -57,24 +57,50 @@ export function hrefOf(hit: Hit): string {
       return `/nodes/${encodeURIComponent(hit.id.slice(0, at))}/gpus/${hit.id.slice(at + 1)}`;
     }
     case 'user':
-      return `/events?actor=${id}`;
+      return `/jobs?user=${param(userOf(hit))}`;
     case 'project':
-      return '/quotas';
+      return `/jobs?project=${param(hit.id)}`;
     case 'incident':
       return `/incidents/${id}`;
     case 'runbook':
       return `/runbooks/${id}`;
     case 'finding':
-      return placeOf(hit.entity ?? '');
+      return `/findings/${id}`;
   }
 }
 
-/** The page of what a finding is about. */
-function placeOf(entity: string): string {
-  const node = /^(?:node|gpu|port):([^/]+)/.exec(entity)?.[1];
-  if (node) return `/nodes/${encodeURIComponent(node)}`;
-  const job = /^job:(\d+)/.exec(entity)?.[1];
-  return job ? `/jobs/${job}` : '/oncall';
+/** The name of a user, as the list of jobs has it. */
+const userOf = (hit: Hit) => hit.id.replace(/^user:/, '');
+
+/** A word of an address: one that would be read as a number or a truth is quoted. */
+function param(word: string): string {
+  try {
+    JSON.parse(word);
+    return encodeURIComponent(JSON.stringify(word));
+  } catch {
+    return encodeURIComponent(word);
+  }
+}
+
+/** A hit, and what else it may be looked for. */
+export function entriesOf(hit: Hit): Entry[] {
+  const one = entryOf(hit);
+  if (hit.kind === 'user')
+    return [
+      { ...one, detail: 'jobs' },
+      {
+        key: `events/${hit.id}`,
+        kind: 'events',
+        label: `Events of ${hit.title}`,
+        href: `/events?actor=${encodeURIComponent(hit.id)}`,
+      },
+    ];
+  if (hit.kind === 'project')
+    return [
+      { ...one, detail: ['jobs', hit.detail].filter(Boolean).join(', ') },
+      { key: `quota/${hit.id}`, kind: 'quota', label: `Quota of ${hit.title}`, href: '/quotas' },
+    ];
+  return [one];
 }
 
 export function entryOf(hit: Hit): Entry {
@@ -97,7 +123,7 @@ export function arrange(words: string, own: Entry[], hits: readonly Hit[]): Entr
     .filter((r): r is { e: Entry; f: number } => r.f !== null)
     .sort((a, b) => a.f - b.f);
   const of = (from: number, to: number) => ranked.filter((r) => r.f >= from && r.f <= to).map((r) => r.e);
-  return [...of(0, 1), ...hits.map(entryOf), ...of(2, 3)];
+  return [...of(0, 1), ...hits.flatMap(entriesOf), ...of(2, 3)];
 }
 
 /** Which line is chosen after a key; the list is a ring. */

@@ -2,7 +2,9 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useRouter } from '@tanstack/react-router';
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import { search } from '../queries';
+import type { Rights } from '../rights';
 import { State } from '../ui/parts';
+import { commanded, namedCommands, typedCommands } from './deeds';
 import { arrange, type Entry, moved } from './entries';
 import { outputEntry } from './output';
 
@@ -20,7 +22,7 @@ function useSettled(text: string): string {
 }
 
 /** Finds anything that this token may read, pages and commands, by the keyboard alone. */
-export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
+export function Palette({ own, rights, close }: { own: Entry[]; rights: Rights; close: () => void }) {
   const router = useRouter();
   const dialog = useRef<HTMLDialogElement>(null);
   const list = useRef<HTMLDivElement>(null);
@@ -34,11 +36,20 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
     enabled: asked !== '',
     placeholderData: keepPreviousData,
   });
+  // `drain hgx-0003`: what the command is about is looked for too.
+  const command = commanded(asked);
+  const may = rights.submits || rights.operates;
+  const about = useQuery({ ...search(command?.about ?? ''), enabled: command !== null && may });
   const hits = words.trim() && found.data ? found.data.items : [];
-  const entries = [...arrange(words, own, hits), ...outputEntry(words)];
+  const entries = [
+    ...(command ? typedCommands(command.typed, about.data?.items ?? [], rights) : []),
+    ...arrange(words, own, hits),
+    ...namedCommands(words, hits, rights),
+    ...outputEntry(words),
+  ];
   const chosen = Math.min(at, Math.max(0, entries.length - 1));
   const typed = words.trim() !== '';
-  const busy = typed && (asked !== words.trim() || found.isFetching);
+  const busy = typed && (asked !== words.trim() || found.isFetching || about.isFetching);
 
   useEffect(() => {
     if (dialog.current && !dialog.current.open) dialog.current.showModal();
@@ -90,7 +101,7 @@ export function Palette({ own, close }: { own: Entry[]; close: () => void }) {
           aria-expanded={entries.length > 0}
           aria-controls={entries.length > 0 ? 'palette-list' : undefined}
           aria-activedescendant={entries.length > 0 ? `palette-${chosen}` : undefined}
-          placeholder="A job, node, serial number, user, incident, page or command"
+          placeholder="A job, node, serial number, user, page, or a command: drain NODE"
           autoComplete="off"
           spellCheck={false}
           maxLength={200}

@@ -3,6 +3,7 @@ import { api, must, once, type Schemas } from '../api/client';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
+import { useDeed } from '../ui/deed';
 import { LIMIT, offers } from './offers';
 
 type Job = Schemas['Job'];
@@ -31,7 +32,6 @@ export function Actions({ job: j }: { job: Job }) {
   const navigate = useNavigate();
   const { act, busy } = useAct();
   const may = offers(j, useRights());
-  if (may.length === 0) return null;
   const params = () => ({ path: { id: j.id }, header: once() });
   const name = `job ${j.id} ${j.name}`;
 
@@ -104,6 +104,9 @@ export function Actions({ job: j }: { job: Job }) {
     ['again', 'Submit again', again],
     ['cancel', 'Cancel', cancel, 'risky'],
   ];
+  const deeds = buttons.filter(([offer]) => may.includes(offer)).map(([o, , run]) => [o, () => void run()]);
+  useDeed(Object.fromEntries(deeds), name, busy || may.length === 0);
+  if (may.length === 0) return null;
   // One main thing to do at most.
   const next = may.includes('requeue') || may.includes('release');
   return (

@@ -1,5 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import { useId } from 'react';
+import { useNodeActions } from '../nodes/actions';
+import { returnableFrom } from '../nodes/offers';
 import { useRights } from '../rights';
 import { JobLink, NodeLink } from '../ui/links';
 import { Ago, count, For, State, type Tone, tidy, Word } from '../ui/parts';
@@ -18,6 +20,7 @@ import {
   runbookSearch,
   where,
 } from './causes';
+import { useCloseFinding } from './close-finding';
 import {
   DENY_TITLE,
   isPending,
@@ -243,14 +246,20 @@ function Runbook({ of: c, main }: { of: Cause; main: boolean }) {
   );
 }
 
+/** The nodes of these, each once. */
+const nodesOf = (all: Cause['remediations']) => [...new Set(all.map((r) => r.node))];
+
 /** Everything else that can be done about a cause. */
 function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
   const alerts = useAlertActions();
   const incidents = useIncidentActions();
   const remediations = useRemediationActions();
-  const off = alerts.busy || incidents.busy || remediations.busy;
+  const nodes = useNodeActions();
+  const findings = useCloseFinding();
+  const off = alerts.busy || incidents.busy || remediations.busy || nodes.busy || findings.busy;
   const listed = pendingFirst(c.remediations).slice(0, SHOWN);
-  if (!alert && c.incidents.length === 0 && listed.length === 0) return null;
+  const open = c.findings.slice(0, SHOWN);
+  if (!alert && c.incidents.length === 0 && listed.length === 0 && open.length === 0) return null;
   return (
     <details className="more">
       <summary>More actions</summary>
@@ -306,6 +315,32 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
               {undoWord(r)} on {where(r)}
             </button>
           </span>
+        ))}
+        {nodesOf(listed.filter((r) => r.step === 'repairing')).map((name) => (
+          <button
+            key={`repaired ${name}`}
+            type="button"
+            disabled={off}
+            onClick={() => void nodes.onNamed('repaired', name)}
+          >
+            Repaired: {name}
+          </button>
+        ))}
+        {nodesOf(listed.filter(returnableFrom)).map((name) => (
+          <button
+            key={`return ${name}`}
+            type="button"
+            className="risky"
+            disabled={off}
+            onClick={() => void nodes.onNamed('return', name)}
+          >
+            Return {name} to service
+          </button>
+        ))}
+        {open.map((f) => (
+          <button key={f.id} type="button" disabled={off} onClick={() => void findings.close(f)}>
+            Close finding {f.id}
+          </button>
         ))}
       </div>
     </details>

@@ -9,6 +9,7 @@ import { NodeLink } from '../ui/links';
 import { Ago, count, For, State } from '../ui/parts';
 import { useApprove } from './actions';
 import { type Pending, type Remediation, where } from './causes';
+import { useCloseFinding } from './close-finding';
 
 const STEPS: Record<string, string> = {
   moving: 'work is leaving',
@@ -223,7 +224,7 @@ export function RemediationItem({
 }
 
 export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Finding']; hideNode?: boolean }) {
-  const { whole } = useRights();
+  const { whole, operates } = useRights();
   return (
     <div className="item">
       <h3>
@@ -253,6 +254,18 @@ export function FindingItem({ finding: f, hideNode }: { finding: Schemas['Findin
           <li key={line}>{line}</li>
         ))}
       </ul>
+      {operates && f.state === 'open' && <FindingButtons finding={f} />}
+    </div>
+  );
+}
+
+function FindingButtons({ finding }: { finding: Schemas['Finding'] }) {
+  const { close, busy } = useCloseFinding();
+  return (
+    <div className="actions">
+      <button type="button" disabled={busy} onClick={() => void close(finding)}>
+        Close finding
+      </button>
     </div>
   );
 }

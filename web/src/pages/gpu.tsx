@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { History } from '../history/section';
+import { GpuActions } from '../nodes/actions';
 import { node as nodeQuery } from '../queries';
 import { useRights } from '../rights';
 import { LeftPast } from '../time/left-past';
@@ -15,7 +16,7 @@ export function GpuPage() {
   const search = useSearch({ from: '/nodes/$name/gpus/$gpu' });
   const navigate = useNavigate({ from: '/nodes/$name/gpus/$gpu' });
   const query = useQuery(nodeQuery(name));
-  const { whole, project } = useRights();
+  const { whole, project, operates } = useRights();
   return (
     <main className="page" id="page">
       {search.past && <LeftPast at={search.past} what="GPU" open={`gpu:${name}/${gpu}`} />}
@@ -77,6 +78,7 @@ export function GpuPage() {
                     'unallocated'
                   )}
                 </span>
+                {operates && <GpuActions node={n} gpu={gpu} />}
               </div>
               <div className="columns wide-left">
                 <div>

@@ -1,22 +1,21 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { api, once, type Schemas } from '../api/client';
+import type { Schemas } from '../api/client';
 import { History } from '../history/section';
 import { useFleet } from '../live/context';
 import { useRevision } from '../live/fleet';
 import { Flag, NO_VALUE, NONE } from '../live/frame';
 import { classColor, classOf, hazardWords } from '../map/colors';
+import { NodeActions } from '../nodes/actions';
 import { node as nodeQuery, telemetry, timeline } from '../queries';
 import { useRights } from '../rights';
 import { LeftPast } from '../time/left-past';
-import { useAsked } from '../ui/asked';
 import { Chart } from '../ui/chart';
 import { JobLink } from '../ui/links';
 import {
   Ago,
   bytes,
   Clock,
-  count,
   Empty,
   Fact,
   For,
@@ -30,7 +29,7 @@ import {
 import { num, Table } from '../ui/table';
 import { useTheme } from '../ui/theme';
 import { momentWord } from '../ui/zone';
-import { drainable, gpusWords, isCordoned, servesWords, standing, stateWhy } from '../words';
+import { gpusWords, standing, stateWhy } from '../words';
 import { entryWords, kindWord } from './incident-words';
 import { FindingItem, RemediationItem, WORST } from './oncall';
 
@@ -67,7 +66,7 @@ function Shown({ node: n }: { node: Node }) {
             </>
           )}
         </span>
-        {operates && <NodeButtons node={n} />}
+        {operates && <NodeActions node={n} />}
       </div>
       {line && <p>{line}</p>}
       <Gpus name={n.name} avoided={!!n.avoided} />
@@ -220,107 +219,6 @@ export function NoFindings() {
 
 function size(v: unknown): string {
   return typeof v === 'number' ? bytes(v) : spaced(String(v));
-}
-
-/** Jobs of a node that are named; the rest is counted. */
-const NAMED = 8;
-
-/** What draining a node means for the jobs on it. */
-export function drainWords(jobs: readonly Pick<Schemas['NodeJob'], 'id' | 'name' | 'project'>[]): string {
-  const named = jobs.slice(0, NAMED).map((j) => `${j.id} ${j.name} (${j.project})`);
-  const rest = jobs.length - named.length;
-  const all = `${named.join(', ')}${rest > 0 ? ` and ${count(rest, 'more job')}` : ''}`;
-  return jobs.length === 1
-    ? `Job ${all} holds something here. It may finish; nothing new comes.`
-    : `Jobs ${all} hold something here. They may finish; nothing new comes.`;
-}
-
-function NodeButtons({ node: n }: { node: Node }) {
-  const { asked, act, busy } = useAsked();
-  const params = () => ({ path: { name: n.name }, header: once() });
-  const held = n.jobs.length;
-  const drained = n.stage === 'draining' || n.stage === 'drained';
-  const cordon = () =>
-    asked(
-      {
-        title: `Cordon ${n.name}`,
-        text: 'It gets no new work; what runs there is not touched.',
-        act: 'Cordon',
-        reason: 'offered',
-      },
-      (reason) => api.POST('/v1/nodes/{name}/cordon', { params: params(), body: { reason } }),
-      `${n.name} gets no new work`,
-    );
-  const uncordon = () =>
-    act(() => api.POST('/v1/nodes/{name}/uncordon', { params: params() }), servesWords(n));
-  const drain = () =>
-    asked(
-      {
-        title: `Drain ${n.name}`,
-        text: held ? drainWords(n.jobs) : 'Nothing runs here. No work comes until it is undrained.',
-        act: 'Drain',
-        reason: 'offered',
-      },
-      (reason) => api.POST('/v1/nodes/{name}/drain', { params: params(), body: { reason, stop: false } }),
-      `${n.name} is being drained`,
-    );
-  const undrain = () =>
-    act(
-      () => api.POST('/v1/nodes/{name}/undrain', { params: params() }),
-      servesWords({ ...n, stage: 'ready' }, 'no longer drained'),
-    );
-  const qualify = () =>
-    asked(
-      {
-        title: `Qualify ${n.name}`,
-        text: 'Its GPUs are measured against their SKU, its past and its peers. It gets no work meanwhile (seconds to minutes).',
-        act: 'Qualify',
-      },
-      () => api.POST('/v1/nodes/{name}/qualify', { params: params(), body: { level: 'quick' } }),
-      `${n.name} is being tested`,
-    );
-  const endTest = () =>
-    act(
-      () => api.POST('/v1/nodes/{name}/cancel-qualification', { params: params() }),
-      `The test of ${n.name} ends`,
-    );
-  return (
-    <div className="actions">
-      {isCordoned(n) && !drained && (
-        <button type="button" disabled={busy} onClick={() => void uncordon()}>
-          Uncordon
-        </button>
-      )}
-      {!isCordoned(n) && !drained && (
-        <button type="button" disabled={busy} onClick={() => void cordon()}>
-          Cordon
-        </button>
-      )}
-      {drained ? (
-        <button type="button" className="main" disabled={busy} onClick={() => void undrain()}>
-          Undrain
-        </button>
-      ) : drainable(n) ? (
-        <button type="button" disabled={busy} onClick={() => void drain()}>
-          Drain
-        </button>
-      ) : null}
-      {n.qualifying ? (
-        <button type="button" disabled={busy} onClick={() => void endTest()}>
-          End test
-        </button>
-      ) : (
-        <button
-          type="button"
-          disabled={busy || held > 0}
-          title={held > 0 ? 'It must hold no work: drain it first' : 'Test it before it takes more work'}
-          onClick={() => void qualify()}
-        >
-          Qualify
-        </button>
-      )}
-    </div>
-  );
 }
 
 /** The GPUs of a node, live. */

@@ -300,6 +300,22 @@ test('what is acknowledged, silenced or escalated says so', () => {
   expect(silent).not.toContain('>Silence<');
 });
 
+test('a finding is closed and a node returned from the card, by operators alone', () => {
+  const buttons = ['>Close finding 12<', '>Return n1 to service<'];
+  for (const b of buttons) {
+    expect(show(operator, [cause])).toContain(b);
+    for (const me of [viewer, tenant]) expect(show(me, [cause])).not.toContain(b);
+  }
+  expect(show(operator, [cause])).not.toContain('>Repaired: n1<');
+  const repairing = { ...cause, pending: [], remediations: [{ ...remediation, step: 'repairing' }] };
+  expect(show(operator, [repairing])).toContain('>Repaired: n1<');
+  expect(show(viewer, [repairing])).not.toContain('>Repaired: n1<');
+  // Nothing may run there before a reset is over.
+  const act = { id: '9', what: 'reset_gpu', state: 'open', at: day, until: day };
+  const acting = { ...cause, pending: [], remediations: [{ ...remediation, step: 'acting', act }] };
+  expect(show(operator, [acting])).not.toContain('>Return n1 to service<');
+});
+
 test('an incident is assigned and closed from its card', () => {
   const incident = { id: '9', cause: 'leaf:l', count: 8, began_at: day, opened_at: day, owner: null };
   const quiet = { ...cause, id: 'incident:9', alerts: [], pending: [], remediations: [] };

@@ -1,12 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { useState } from 'react';
 import { api, once } from '../api/client';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
 import { breakerWords, type Remediation } from '../oncall/causes';
 import { Causes } from '../oncall/list';
-import { NotifyButton, usePageNotifications } from '../oncall/notify';
+import { NotifyButton } from '../oncall/notify';
 import { ReleaseBreaker } from '../oncall/release';
 import { StaleNote, StatusStrip } from '../oncall/strip';
 import { causes as causesQuery, endedRemediations, health } from '../queries';
@@ -21,17 +20,12 @@ import { Burning } from './slo-parts';
 
 export { FindingItem, RemediationItem, undoWords, WORST } from '../oncall/items';
 
-/** A hidden tab has no stream: for whoever asked for notifications it looks so often. */
-const HIDDEN = 30_000;
-
 export function OncallPage() {
   const site = useQuery(health());
   const { whole, project } = useRights();
   const fleet = useFleet();
   const standing = useStanding(fleet);
-  const [notify, setNotify] = useState(false);
-  const query = useQuery(causesQuery(notify && standing === 'paused' ? HIDDEN : false));
-  usePageNotifications(query.data?.items, notify);
+  const query = useQuery(causesQuery());
   const stale = standing === 'away' || query.isRefetchError;
   return (
     <main className={stale ? 'page oncall stale' : 'page oncall'} id="page">
@@ -44,7 +38,7 @@ export function OncallPage() {
         )}
         <div className="actions">
           {whole && <Link to="/slos">SLOs, silences and receivers</Link>}
-          <NotifyButton on={notify} setOn={setNotify} />
+          <NotifyButton />
         </div>
       </div>
       {/* Of a server that is away the bar above every page says so, and from when its last frame was. */}

@@ -12,7 +12,7 @@ vi.mock('@tanstack/react-router', async () => {
   return {
     Link: (p: { children: never }) => createElement('a', null, p.children),
     useNavigate: () => () => {},
-    useParams: () => ({ name: 'n1', id: '7' }),
+    useParams: () => ({ name: 'n1', id: '7', gpu: '0' }),
     useSearch: () => ({}),
   };
 });
@@ -34,7 +34,11 @@ const { pageWords } = await import('./incident');
 const { ReservationsPage } = await import('../manage/reservations');
 const { SlosPage } = await import('./slos');
 const { ExecutivePage } = await import('./executive');
-const { drainWords, NodePage } = await import('./node');
+const { NodePage } = await import('./node');
+const { drainWords } = await import('../nodes/offers');
+const { GpuChoice } = await import('../nodes/actions');
+const { FindingPage } = await import('./finding');
+const { GpuPage } = await import('./gpu');
 const { NodesPage } = await import('./nodes');
 const { RunbookPage, RunbookRunPage, RunbooksPage } = await import('./runbooks');
 const { JobPage, recoveryWords, Times } = await import('./job');
@@ -232,6 +236,87 @@ test("a tenant's page of a node leaves out what is hidden, and buttons that woul
   const only = show(NodePage, viewer);
   for (const t of ['press Qualify', ...buttons]) expect(only).not.toContain(t);
   expect(only).toContain('Never tested');
+});
+
+const wrong = {
+  id: '12',
+  kind: 'gpu-off-bus',
+  title: 'A GPU fell off the bus',
+  state: 'open',
+  severity: 'critical',
+  entity: 'gpu:n1/0',
+  node: 'n1',
+  gpu: 0,
+  opened_at: '2020-01-30T00:00:00Z',
+  last_seen: '2020-01-30T00:00:00Z',
+  count: 1,
+  evidence: [],
+};
+
+test('a node in repair is reported as repaired, returned or retired by operators alone', () => {
+  const out = {
+    ...node,
+    state: 'repairing',
+    stage: 'repairing',
+    reachable: true,
+    inventory: { kernel: '', versions: {}, gpus: [{ index: 0 }, { index: 1 }] },
+    gpus_excluded: [1],
+    findings: [wrong],
+    remediation_detail: {
+      id: '5',
+      node: 'n1',
+      finding: '12',
+      kind: 'gpu-off-bus',
+      action: 'replace',
+      action_text: 'have GPU 0 replaced',
+      step: 'repairing',
+      step_index: 2,
+      why: '',
+      since: '2020-01-30T00:00:00Z',
+    },
+  };
+  const of = (me: Me) => show(NodePage, me, [[['node', 'n1'], out]]);
+  const buttons = [
+    '>Repaired<',
+    '>Return to service<',
+    '>Retire<',
+    '>Exclude GPU<',
+    '>Include GPU<',
+    '>Close finding<',
+  ];
+  for (const b of buttons) expect(of(operator)).toContain(b);
+  for (const me of [viewer, tenant]) for (const b of buttons) expect(of(me)).not.toContain(b);
+  // What is in service is not returned to it.
+  const ready = show(NodePage, operator, [
+    [['node', 'n1'], { ...out, stage: 'ready', remediation_detail: null }],
+  ]);
+  for (const b of ['>Repaired<', '>Return to service<', '>Retire<']) expect(ready).not.toContain(b);
+});
+
+test('a GPU is excluded and a finding is closed on its own page, by operators alone', () => {
+  const gpu = (me: Me, gpus_excluded: number[]) =>
+    show(GpuPage, me, [[['node', 'n1'], { ...node, gpus_excluded }]]);
+  expect(gpu(operator, [])).toContain('>Exclude GPU<');
+  expect(gpu(operator, [0])).toContain('>Include GPU<');
+  const finding = (me: Me, state: string) =>
+    show(FindingPage, me, [[['health', 'finding', '7'], { ...wrong, id: '7', state }]]);
+  expect(finding(operator, 'open')).toContain('>Close finding<');
+  expect(finding(operator, 'closed')).not.toContain('>Close finding<');
+  for (const me of [viewer, tenant]) {
+    expect(gpu(me, [])).not.toContain('clude GPU<');
+    expect(finding(me, 'open')).not.toContain('>Close finding<');
+  }
+});
+
+test('who excludes a GPU reads which jobs are on it, and who includes one what is open about it', () => {
+  const one = { id: '7', name: 'train', project: 'team-a', state: 'running', gpus: [0] };
+  const other = { ...one, id: '8', name: 'serve', gpus: [1] };
+  const full = { ...node, jobs: [one, other], findings: [wrong] } as never;
+  const choice = (out: boolean) => () => GpuChoice({ node: full, of: [0, 1], out, onPick: () => {} });
+  const out = show(choice(true), operator);
+  expect(out).toContain('Affected jobs: 7 train (team-a).');
+  expect(out).not.toContain('serve');
+  expect(show(choice(false), operator)).toContain('A GPU fell off the bus (finding 12)');
 });
 
 test('a node that new work stays away from says why, on its page and in the list', () => {

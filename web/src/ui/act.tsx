@@ -49,6 +49,12 @@ function announce(show: Show, done: string) {
   setTimeout(() => show((old) => (old === said ? null : old)), 6000);
 }
 
+/** Says in a line what was not done, and why. */
+export function useRefusal(): (why: string) => void {
+  const show = useContext(Context);
+  return useCallback((why) => show(() => ({ text: why, bad: true })), [show]);
+}
+
 /**
  * Sends what a form holds. What the server refuses stays with the form as `error`, so that nothing that was
  * typed is lost; `null` is given for it. `done` is said afterwards; nothing where it is empty. `busy`: not now.

@@ -8,6 +8,8 @@ export interface Question {
   risky?: boolean;
   /** Ask for a reason; `needed` when nothing is done without one. */
   reason?: 'offered' | 'needed';
+  /** What the reason is called, where it is another thing: what was done. */
+  label?: string;
 }
 
 type Ask = (q: Question) => Promise<string | null>;
@@ -55,7 +57,7 @@ export function Asking({ children }: { children: ReactNode }) {
             <div>{question.text}</div>
             {question.reason && (
               <label className="stack">
-                Reason
+                {question.label ?? 'Reason'}
                 {question.reason === 'offered' ? ' (goes into the log)' : ' (needed: it goes into the log)'}
                 <input
                   ref={input}

@@ -7,6 +7,7 @@ import { Palette } from '../find/palette';
 import { useFleet } from '../live/context';
 import { useStanding } from '../live/fleet';
 import { waitingCounts, waitingWords } from '../oncall/causes';
+import { Notifier } from '../oncall/notify';
 import { health, whoami } from '../queries';
 import { rightsOf } from '../rights';
 import { useAsk } from './ask';
@@ -220,10 +221,12 @@ export function Shell() {
             openHelp,
             leave: () => void session.end(),
           })}
+          rights={rights}
           close={() => setFinding(false)}
         />
       )}
       <KeyboardHelp dialog={help} pages={pages} />
+      <Notifier />
     </div>
   );
 }
