@@ -217,9 +217,9 @@ export async function walkJobOutput({ chromium, check, must, until }) {
       await q.goto(`${base}/jobs`);
       await q.getByRole('button', { name: 'Timeline' }).click();
       await q.waitForURL((url) => url.searchParams.get('view') === 'timeline');
-      const bars = q.getByRole('region', { name: 'Running jobs and reserved starts' }).locator('li');
+      const bars = q.getByRole('region', { name: 'Timeline of the queue' }).locator('li');
       await bars.getByRole('img', { name: /^started .*, time limit at / }).waitFor();
-      must((await bars.count()) === 1, 'there are jobs of others');
+      must((await bars.getByRole('img').count()) === 1, 'there are jobs of others');
       const wide = await q.evaluate(() => document.documentElement.scrollWidth);
       must(wide <= how.width, `it is ${wide} px wide`);
       await bars.getByRole('link', { name: `${counting.id} counts` }).click();
