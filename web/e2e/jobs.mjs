@@ -131,7 +131,13 @@ export async function walkJobs({ chromium, check, must, until }) {
         const q = await page(chromium, how);
         await q.goto(`${base}/jobs?view=timeline&tag=walk%3Djobs`);
         const lines = q.getByRole('region', { name: 'Timeline of the queue' });
-        const bar = (job) => lines.locator('li', { has: q.getByRole('link', { name: `${job} walk-` }) });
+        const bar = (job) =>
+          lines.locator('li', {
+            has: q.getByRole('link', {
+              name: `${job} ${job === id ? 'walk-clone' : 'walk-waits'}`,
+              exact: true,
+            }),
+          });
         await bar(waits)
           .getByRole('img', { name: /^reserved start .*, time limit at / })
           .waitFor();

@@ -49,6 +49,7 @@ export const GanttRow = memo(function GanttRow({ row, estimate, stretch, now, po
   const bars = barsOf(row, estimate, now);
   const words = timesOf(row, estimate, (at) => clockWord(at, now));
   const side = outside(bars, stretch);
+  const why = tidy(row.why);
   const hover = (e: PointerEvent) => point(row, { x: e.clientX, y: e.clientY });
   return (
     <>
@@ -67,10 +68,11 @@ export const GanttRow = memo(function GanttRow({ row, estimate, stretch, now, po
       <div
         className="track"
         role="img"
-        aria-label={words}
+        aria-label={bars.length === 0 && why ? `${words}: ${why}` : words}
         onPointerMove={hover}
         onPointerDown={hover}
-        onPointerLeave={() => point(row, null)}
+        // A finger that was lifted has left, too: its card stays until the next touch.
+        onPointerLeave={(e) => e.pointerType !== 'touch' && point(row, null)}
       >
         {side === null &&
           bars.map((b) => {
@@ -86,7 +88,7 @@ export const GanttRow = memo(function GanttRow({ row, estimate, stretch, now, po
             );
           })}
         {side !== null && <span className={`aside ${side}`}>{words}</span>}
-        {bars.length === 0 && <span className="aside">{tidy(row.why) || words}</span>}
+        {bars.length === 0 && <span className="aside">{why || words}</span>}
       </div>
     </>
   );
@@ -164,10 +166,7 @@ export function NoBars({
   if (narrowed)
     return (
       <Empty title="No such job runs or waits">
-        <p>The filters choose none of the active jobs.</p>
-        <button type="button" onClick={showActive}>
-          Show all active jobs
-        </button>
+        <p>The filters choose none of the active jobs: clear some of them.</p>
       </Empty>
     );
   return (

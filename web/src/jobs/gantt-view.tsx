@@ -36,7 +36,7 @@ const LINE = 26;
 /** A drag shorter than this is a click, in pixels. */
 const CLICK = 6;
 const FACTOR = 1.6;
-/** Near the word of now no other is written, in hundredths of the width for each pixel of it. */
+/** So near to the word of now no other is written, in pixels. */
 const NEAR = 40;
 
 interface Props {
@@ -65,7 +65,7 @@ export function Gantt({ search, show }: Props) {
       narrowed={narrowedBy(search) > 0 || search.state !== undefined}
       project={project}
       submits={submits}
-      showActive={() => show({ view: 'timeline' })}
+      showActive={() => show({ ...search, state: undefined })}
     />
   );
   if (ended) return none;
@@ -143,6 +143,7 @@ function Timeline({ of, search, show }: Props & { of: Queue }) {
       '=': () => zoom(zoomBy(stretch, FACTOR, now)),
       '-': () => zoom(zoomBy(stretch, 1 / FACTOR, now)),
       '0': reset,
+      Escape: () => setHover(null),
       ArrowLeft: () => zoom(moved(stretch, -0.25)),
       ArrowRight: () => zoom(moved(stretch, 0.25)),
     }[e.key];
@@ -203,6 +204,7 @@ function Timeline({ of, search, show }: Props & { of: Queue }) {
         aria-label="Timeline of the queue"
         onKeyDown={onKeyDown}
         onScroll={() => setHover(null)}
+        onPointerDownCapture={() => setHover(null)}
       >
         <div className="gantt-line gantt-head" aria-hidden="true">
           <span />
