@@ -6,6 +6,8 @@ const PROJECT = 'walk-prints';
 
 /** Two ranks that say in which attempt they are, on stdout and on stderr. */
 const PRINTS = 'echo rank $RANK of attempt $MUSTER_ATTEMPT; echo walkproblem of attempt $MUSTER_ATTEMPT >&2';
+/** More lines than a page has at first. */
+const LONG = 'seq 4000; while true; do sleep 1; done';
 /** More lines than a window has at once, then one after the other for as long as it runs. */
 const COUNTS = 'seq 300; while true; do echo more of it; sleep 1; done';
 
@@ -136,6 +138,29 @@ export async function walkJobOutput({ chromium, check, must, until }) {
     },
   );
 
+  await check(
+    'earlier lines come when somebody scrolls to the first one, which stays in its place',
+    async () => {
+      const long = await mine('POST', '/v1/jobs', spec('long', LONG));
+      await p.goto(`${base}/jobs/${long.id}`);
+      const box = p.locator('.job-log');
+      const line = (n) => lines.filter({ hasText: new RegExp(`^0${n}\\s*$`) });
+      await line(4000).waitFor();
+      await p.getByText('The newest 2,000 lines').waitFor();
+      must((await line(2000).count()) === 0, 'all is shown at once');
+      await box.evaluate((b) => b.scrollTo(0, 0));
+      await p.getByText('The newest 4,000 lines').waitFor();
+      await line(1).waitFor({ state: 'attached' });
+      const top = await box.evaluate((b) => b.getBoundingClientRect().top);
+      const first = await line(2001).evaluate((l) => l.getBoundingClientRect().top);
+      must(Math.abs(first - top) < 60, `what was read is ${first - top} px away`);
+      // All of it is there: nothing more is offered.
+      await p.getByRole('button', { name: 'Load earlier lines' }).waitFor({ state: 'detached' });
+      await mine('POST', `/v1/jobs/${long.id}/cancel`);
+      await until('it is over', async () => (await mine('GET', `/v1/jobs/${long.id}`)).state === 'cancelled');
+    },
+  );
+
   await check('a tenant holds a queued job and releases it, on a phone', async () => {
     // More than is free, and nobody is to wait for it.
     const nodes = (await call('GET', '/v1/nodes')).items.filter((n) => n.gpus_total === 8).length;
@@ -181,7 +206,7 @@ export async function walkJobOutput({ chromium, check, must, until }) {
       const column = (label) => q.getByRole('group', { name: 'Columns' }).getByLabel(label, { exact: true });
       await field('Project').selectOption(PROJECT);
       await q.waitForURL((url) => url.searchParams.get('project') === PROJECT);
-      await all('those of the project', (texts) => texts.length === 4);
+      await all('those of the project', (texts) => texts.length === 5);
       const heads = () => q.locator('.virtual').getByRole('columnheader').allTextContents();
       must(!(await heads()).includes('User'), 'there is a column that nobody chose');
       await column('User').check();
@@ -193,7 +218,7 @@ export async function walkJobOutput({ chromium, check, must, until }) {
         const now = await heads();
         return now.includes('User') && !now.includes('Project');
       });
-      await all('it is still narrowed', (texts) => texts.length === 4);
+      await all('it is still narrowed', (texts) => texts.length === 5);
       // Field by field: each alone finds the same jobs.
       await q.goto(`${base}/jobs?state=succeeded,running&user=${PROJECT}`);
       await all('those of the user', prints);
@@ -217,9 +242,9 @@ export async function walkJobOutput({ chromium, check, must, until }) {
       await q.goto(`${base}/jobs`);
       await q.getByRole('button', { name: 'Timeline' }).click();
       await q.waitForURL((url) => url.searchParams.get('view') === 'timeline');
-      const bars = q.getByRole('region', { name: 'Running jobs and reserved starts' }).locator('li');
+      const bars = q.getByRole('region', { name: 'Timeline of the queue' }).locator('li');
       await bars.getByRole('img', { name: /^started .*, time limit at / }).waitFor();
-      must((await bars.count()) === 1, 'there are jobs of others');
+      must((await bars.getByRole('img').count()) === 1, 'there are jobs of others');
       const wide = await q.evaluate(() => document.documentElement.scrollWidth);
       must(wide <= how.width, `it is ${wide} px wide`);
       await bars.getByRole('link', { name: `${counting.id} counts` }).click();

@@ -1,6 +1,6 @@
 // Jobs in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
 import { readFileSync } from 'node:fs';
-import { base, call, PHONE, page, sideways, token } from './browser.mjs';
+import { base, call, PHONE, page, sideways, token, WIDE } from './browser.mjs';
 
 const spec = (name, more = {}) => ({
   kind: 'Job',
@@ -11,6 +11,26 @@ const spec = (name, more = {}) => ({
   hold: true,
   ...more,
 });
+
+/**
+ * A job that needs the nodes that are free and one more: a start is reserved for it at the time limit of what runs. Nobody
+ * is to wait for it.
+ */
+async function waitingJob(until) {
+  const one = spec('walk-waits', { hold: false, priority: 'low', time_limit: '1h' });
+  const left = (await call('POST', '/v1/jobs?dry_run=true', one)).constraints.at(-1).nodes_left;
+  for (let nodes = left + 1; ; nodes++) {
+    const { id } = await call('POST', '/v1/jobs', { ...one, gang: { nodes, gpus_per_node: 8 } });
+    const job = await until('it starts, or has a reserved start', async () => {
+      const j = await call('GET', `/v1/jobs/${id}`);
+      return (j.state !== 'queued' || j.reserved_start) && j;
+    });
+    if (job.reserved_start) return id;
+    // A node was freed meanwhile.
+    await call('POST', `/v1/jobs/${id}/cancel`);
+    await until('it is over', async () => (await call('GET', `/v1/jobs/${id}`)).state === 'cancelled');
+  }
+}
 
 export async function walkJobs({ chromium, check, must, until }) {
   const { id } = await call('POST', '/v1/jobs', spec('walk-clone', { time_limit: '2h' }));
@@ -102,6 +122,66 @@ export async function walkJobs({ chromium, check, must, until }) {
     await p.locator('.spec-diff .more', { hasText: 'name: walk-copy' }).waitFor();
     for (const j of items) await call('POST', `/v1/jobs/${j.id}/cancel`);
   });
+
+  await check(
+    'the timeline has what runs and a reserved start, is zoomed, and says what a bar is',
+    async () => {
+      const waits = await waitingJob(until);
+      for (const how of [WIDE, PHONE]) {
+        const q = await page(chromium, how);
+        await q.goto(`${base}/jobs?view=timeline&tag=walk%3Djobs`);
+        const lines = q.getByRole('region', { name: 'Timeline of the queue' });
+        const bar = (job) =>
+          lines.locator('li', {
+            has: q.getByRole('link', {
+              name: `${job} ${job === id ? 'walk-clone' : 'walk-waits'}`,
+              exact: true,
+            }),
+          });
+        await bar(waits)
+          .getByRole('img', { name: /^reserved start .*, time limit at / })
+          .waitFor();
+        await bar(waits).locator('.bar.reserved').waitFor();
+        await bar(id)
+          .getByRole('img', { name: /^started .*, time limit at / })
+          .waitFor();
+        const runs = bar(id).locator('.bar.runs');
+        const before = (await runs.boundingBox()).width;
+        for (const head of ['Running', 'With a reserved start'])
+          await lines.getByRole('heading', { name: head }).waitFor();
+        // By the buttons, then by a drag; both are in the address.
+        await q.getByRole('button', { name: 'Zoom in' }).click();
+        await q.waitForURL((url) => url.searchParams.has('from') && url.searchParams.has('to'));
+        await until('the bar is longer', async () => (await runs.boundingBox()).width > before);
+        if (how === WIDE) {
+          const first = q.url();
+          const box = await bar(waits).getByRole('img').boundingBox();
+          const y = box.y + box.height / 2;
+          await q.mouse.move(box.x + box.width * 0.5, y);
+          await q.mouse.down();
+          await q.mouse.move(box.x + box.width * 0.7, y, { steps: 4 });
+          await q.mouse.up();
+          await q.waitForURL((url) => url.href !== first && url.searchParams.has('from'));
+        }
+        await q.getByRole('button', { name: 'Reset zoom' }).click();
+        await q.waitForURL((url) => !url.searchParams.has('from'));
+        const track = bar(waits).getByRole('img');
+        await (how === WIDE ? track.hover() : track.tap());
+        const card = q.getByRole('tooltip');
+        for (const words of [`${waits} walk-waits`, 'Project', 'Why it waits', 'x 8 GPUs'])
+          await card.getByText(words).first().waitFor();
+        const wide = await sideways(q);
+        must(wide.length === 0, wide.join(', '));
+        // Of what has ended there are no bars, and the page leads to what has some.
+        await q.getByRole('button', { name: 'failed', exact: true }).click();
+        await q.getByRole('button', { name: 'Show active jobs' }).click();
+        await lines.locator('.bar').first().waitFor();
+        must(q.problems.length === 0, q.problems.join('\n'));
+        await q.context().close();
+      }
+      await call('POST', `/v1/jobs/${waits}/cancel`);
+    },
+  );
 
   await check('output shows when it came where that is asked for, in the zone of the page', async () => {
     const printing = await call('POST', '/v1/jobs', {

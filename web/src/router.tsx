@@ -110,7 +110,7 @@ const jobs = createRoute({
     state: text(s.state),
     // Addresses that were kept name a whole name.
     prefix: text(s.prefix) ?? text(s.name),
-    ...texts('project', 'user', 'sku', 'tag', 'sort')(s),
+    ...texts('project', 'user', 'sku', 'tag', 'sort', 'from', 'to')(s),
     view: s.view === 'timeline' ? 'timeline' : undefined,
   }),
 });

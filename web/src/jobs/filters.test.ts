@@ -3,7 +3,8 @@ import { columnsOf, csv, jobQuery, narrowedBy, nextSort, sameJobs, sortOf, withF
 
 test('the address is what the server is asked', () => {
   expect(jobQuery({})).toEqual({ state: 'active' });
-  expect(jobQuery({ view: 'timeline' })).toEqual({ state: 'active' });
+  expect(jobQuery({ view: 'timeline', from: 'a', to: 'b' })).toEqual({ state: 'active' });
+  expect(narrowedBy({ view: 'timeline', from: 'a', to: 'b' })).toBe(0);
   expect(jobQuery({ state: 'all', project: 'nlp' })).toEqual({ state: undefined, project: 'nlp' });
   expect(jobQuery({ state: 'failed', tag: 'team=nlp' })).toEqual({ state: 'failed', tag: 'team=nlp' });
 });

@@ -16,10 +16,13 @@ export interface JobSearch {
   sort?: string;
   /** Bars in time in place of rows. */
   view?: 'timeline';
+  /** Moments between which the bars are shown; none: what holds all of them. */
+  from?: string;
+  to?: string;
 }
 
 /** What is typed or picked. */
-export type Field = Exclude<keyof JobSearch, 'view' | 'sort'>;
+export type Field = Exclude<keyof JobSearch, 'view' | 'sort' | 'from' | 'to'>;
 
 export const STATES: [string, string][] = [
   ['active', 'active'],
@@ -39,13 +42,13 @@ export function statesWith(state: string): [string, string][] {
 }
 
 /** The same as the server takes it. */
-export function jobQuery({ state = 'active', view: _view, ...rest }: JobSearch) {
+export function jobQuery({ state = 'active', view: _view, from: _from, to: _to, ...rest }: JobSearch) {
   return { ...rest, state: state === 'all' ? undefined : state };
 }
 
 /** How many fields narrow the list; the state and how it is shown are not counted. */
-export function narrowedBy({ state: _state, view: _view, sort: _sort, ...rest }: JobSearch): number {
-  return Object.values(rest).filter(Boolean).length;
+export function narrowedBy({ project, user, prefix, sku, tag }: JobSearch): number {
+  return [project, user, prefix, sku, tag].filter(Boolean).length;
 }
 
 /** The order after a click on a column: by it, the other way round, and then newest first again. */

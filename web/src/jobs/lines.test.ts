@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { atEnd, byTime, cameAt, cut, fileOf, found, Lines, tailOf } from './lines';
+import { atBegin, atEnd, byTime, cameAt, cut, DEPTHS, deeper, fileOf, found, Lines, tailOf } from './lines';
 
 const piece = (rank: number, stream: 'stdout' | 'stderr' = 'stdout', note: string | null = null) => ({
   attempt: 1,
@@ -114,4 +114,29 @@ test('of many ranks fewer lines each are read first', () => {
 test('who has scrolled up is not at the end', () => {
   expect(atEnd({ scrollTop: 600, scrollHeight: 1000, clientHeight: 390 })).toBe(true);
   expect(atEnd({ scrollTop: 500, scrollHeight: 1000, clientHeight: 390 })).toBe(false);
+});
+
+test('lines are bounded by their number and by their length, and it is known that some were left out', () => {
+  const few = new Lines(3, 100);
+  few.add(piece(0), 'a\nb\nc\n');
+  expect([few.all().length, few.dropped]).toEqual([3, false]);
+  few.add(piece(0), 'd\n');
+  expect([
+    few
+      .all()
+      .map((l) => l.text)
+      .join(''),
+    few.dropped,
+  ]).toEqual(['bcd', true]);
+  const short = new Lines(1000, 100);
+  for (let i = 0; i < 50; i++) short.add(piece(0), `${String(i).padEnd(29)}\n`);
+  expect(short.all().map((l) => l.text.trim())).toEqual(['47', '48', '49']);
+  // One line alone is shown, however long it is.
+  short.add(piece(1), 'x'.repeat(500));
+  expect(short.all().map((l) => l.text.length)).toEqual([500]);
+});
+
+test('more is read step by step, up to as much as a page can have', () => {
+  expect(DEPTHS.map(deeper)).toEqual([5000, 10_000, null]);
+  expect([atBegin({ scrollTop: 0 }), atBegin({ scrollTop: 400 })]).toEqual([true, false]);
 });

@@ -16,14 +16,30 @@ export interface Line {
   text: string;
 }
 
-/** Puts pieces together to lines, each stream for itself. Only the newest `most` lines are kept. */
+/** So many lines a page has at most: the newest ones first, and more when somebody scrolls up. */
+export const DEPTHS = [2000, 5000, 10_000] as const;
+/** So long all of them are together at most, in letters. */
+export const CHARS = 8 << 20;
+
+/** How many lines are read next; null where there are as many as a page can have. */
+export function deeper(depth: number): (typeof DEPTHS)[number] | null {
+  return DEPTHS.find((d) => d > depth) ?? null;
+}
+
+/** Puts pieces together to lines, each stream for itself. Only the newest `most` lines are kept, `chars` long in all. */
 export class Lines {
+  /** Lines before the first one are not here any more. */
+  dropped = false;
+  private size = 0;
   private lines: Line[] = [];
   /** The last line of each stream, while its end has not come. */
   private open = new Map<string, Line>();
   private next = 0;
 
-  constructor(private readonly most = Number.POSITIVE_INFINITY) {}
+  constructor(
+    private readonly most = Number.POSITIVE_INFINITY,
+    private readonly chars = Number.POSITIVE_INFINITY,
+  ) {}
 
   /** `text` is what of the piece was not read before. */
   add(piece: Pick<Schemas['LogLine'], 'attempt' | 'rank' | 'stream' | 'note' | 'at'>, text: string) {
@@ -50,7 +66,24 @@ export class Lines {
       line.text += rest;
       this.open.set(of, line);
     }
-    if (this.lines.length > this.most) this.lines = this.lines.slice(-this.most);
+    // Without the ends of lines, of which there are as many as parts.
+    this.size += text.length - parts.length;
+    this.drop();
+  }
+
+  /** Leaves out the oldest lines where there are too many; never the last one. */
+  private drop() {
+    let from = Math.max(0, this.lines.length - this.most);
+    for (const line of this.lines.slice(0, from)) this.size -= line.text.length;
+    for (; this.size > this.chars && from < this.lines.length - 1; from++)
+      this.size -= this.lines[from]?.text.length ?? 0;
+    if (from === 0) return;
+    this.lines = this.lines.slice(from);
+    this.dropped = true;
+  }
+
+  get count(): number {
+    return this.lines.length;
   }
 
   /** The lines as they are now. */
@@ -140,6 +173,11 @@ export function fileOf(lines: readonly Line[], times = false): string {
 /** How many lines of each rank are read first, so that those of all of them fit. */
 export function tailOf(ranks: number, rank: number | null, most: number): number {
   return rank === null ? Math.max(5, Math.floor(most / Math.max(1, ranks))) : most;
+}
+
+/** Is the first line in sight, or nearly? */
+export function atBegin(box: { scrollTop: number }): boolean {
+  return box.scrollTop < 40;
 }
 
 /** Is the end in sight? A line more or less does not matter. */

@@ -1,14 +1,13 @@
 import { Link } from '@tanstack/react-router';
-import { useEffect, useMemo, useRef, useState } from 'react';
-import { type Schemas, stream } from '../api/client';
-import { keepReading, Output } from '../live/output';
+import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react';
+import { Output } from '../live/output';
 import { useAct } from '../ui/act';
 import { count, Empty, Panel } from '../ui/parts';
 import { useUtc } from '../ui/zone';
 import { save } from './files';
-import { atEnd, byTime, cameAt, cut, fileOf, found, type Line, Lines, saidBy, tailOf } from './lines';
+import { atBegin, atEnd, byTime, cameAt, cut, fileOf, found, type Line, Lines, saidBy } from './lines';
+import { type Asked, readLog, useLog } from './log-read';
 
-const KEPT = 2000;
 /** Of larger gangs one rank is shown first: all of them may print more than a page can follow. */
 const ALL_SHOWN = 64;
 
@@ -31,96 +30,6 @@ function keepTimes(yes: boolean) {
   }
 }
 
-interface Asked {
-  rank: number | null;
-  /** Null: the newest, and what follows it. */
-  attempt: number | null;
-}
-
-/** Reads output once, or for as long as it comes. */
-async function readLog(
-  id: string,
-  { rank, attempt }: Asked,
-  more: Record<string, string>,
-  signal: AbortSignal | undefined,
-  take: (pieces: Schemas['LogLine'][]) => void,
-) {
-  const query = new URLSearchParams(more);
-  if (rank !== null) query.set('rank', String(rank));
-  if (attempt !== null) query.set('attempt', String(attempt));
-  const response = await stream(`/v1/jobs/${encodeURIComponent(id)}/logs?${query}`, {
-    signal,
-    headers: { Accept: 'application/x-ndjson' },
-  });
-  const reader = (response.body as ReadableStream<Uint8Array>)
-    .pipeThrough(new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>)
-    .getReader();
-  take([]);
-  let rest = '';
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) break;
-    const parts = (rest + value).split('\n');
-    rest = parts.pop() ?? '';
-    take(parts.filter(Boolean).map((p) => JSON.parse(p) as Schemas['LogLine']));
-  }
-}
-
-/**
- * The newest output as lines, and what follows. What is shown stays when the connection is lost, and until a new attempt
- * has printed something; `old` says that it is of the attempt before.
- */
-function useLog(id: string, asked: Asked, over: boolean, attempts: number, ranks: number) {
-  const [lines, setLines] = useState<readonly Line[]>([]);
-  const [error, setError] = useState('');
-  const [lost, setLost] = useState(false);
-  const [old, setOld] = useState(false);
-  const [read, setRead] = useState(false);
-  const { rank, attempt } = asked;
-  const of = `${id} ${rank} ${attempt}`;
-  const before = useRef({ of, attempts });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new attempt has other output
-  useEffect(() => {
-    const stop = new AbortController();
-    const output = new Output();
-    const kept = new Lines(KEPT);
-    if (before.current.of !== of) {
-      setLines([]);
-      setOld(false);
-      setRead(false);
-    } else if (attempt === null && before.current.attempts !== attempts) setOld(true);
-    before.current = { of, attempts };
-    setError('');
-    setLost(false);
-    // With their times, so that these can be shown without reading everything again.
-    const more = { tail: String(tailOf(ranks, rank, KEPT)), follow: String(!over), timestamps: 'true' };
-    const show = () => {
-      setLines(kept.all());
-      setOld(false);
-      setRead(true);
-    };
-    const follow = () =>
-      readLog(id, { rank, attempt }, more, stop.signal, (pieces) => {
-        setLost(false);
-        for (const piece of pieces) kept.add(piece, output.take(piece));
-        if (pieces.length) show();
-      });
-    keepReading(follow, {
-      over,
-      signal: stop.signal,
-      lost: () => setLost(true),
-      pause: () => new Promise((r) => setTimeout(r, 3000)),
-    })
-      // All was read: where the last attempt printed nothing, nothing is shown.
-      .then(() => {
-        if (!stop.signal.aborted) show();
-      })
-      .catch((e) => setError((e as Error).message));
-    return () => stop.abort();
-  }, [id, over, rank, attempt, attempts, ranks]);
-  return { lines, error, lost, old, read };
-}
-
 /** What the ranks of a job print: of one or all of them, of any attempt. */
 export function JobLog(props: {
   id: string;
@@ -138,7 +47,13 @@ export function JobLog(props: {
   const { act, busy } = useAct();
   // Of an attempt that is chosen, and is not the newest, nothing more comes.
   const over = props.over || (asked.attempt !== null && asked.attempt < attempts);
-  const { lines, error, lost, old, read } = useLog(id, asked, over, attempts, ranks);
+  const { lines, error, lost, old, read, depth, earlier, loading, load } = useLog(
+    id,
+    asked,
+    over,
+    attempts,
+    ranks,
+  );
   // Without times nobody could see why a line is where it is.
   const ordered = useMemo(() => (times ? byTime(lines) : lines), [lines, times]);
   const shown = found(ordered, text);
@@ -226,14 +141,29 @@ export function JobLog(props: {
               ? `The newest ${count(lines.length, 'line')}`
               : `${shown.length.toLocaleString('en')} of ${count(lines.length, 'line')} with “${text.trim()}”`}
             , each after its rank; <b>err</b> is stderr.
+            {earlier && !load && ' Older ones are not shown here: Download has all of them.'}
             {old && ' The new attempt has printed nothing yet: these are of the one before.'}
+            {load && (
+              <button type="button" disabled={loading} onClick={load}>
+                {loading ? 'Loading earlier lines…' : 'Load earlier lines'}
+              </button>
+            )}
             {!atBottom && (
               <button type="button" onClick={() => setAtBottom(true)}>
                 To the end
               </button>
             )}
           </p>
-          <LogBox lines={shown} text={text} times={times} atBottom={atBottom} onScroll={setAtBottom} />
+          <LogBox
+            lines={shown}
+            depth={depth}
+            text={text}
+            times={times}
+            atBottom={atBottom}
+            onScroll={setAtBottom}
+            // Of the lines that have some words few may be there: their begin is in sight without anybody's doing.
+            onBegin={text.trim() === '' && !loading ? load : null}
+          />
         </>
       )}
     </Panel>
@@ -242,20 +172,38 @@ export function JobLog(props: {
 
 interface Box {
   lines: readonly Line[];
+  /** Grows when earlier lines come. */
+  depth: number;
   text: string;
   /** Each line shows when it came. */
   times: boolean;
   atBottom: boolean;
   onScroll: (atBottom: boolean) => void;
+  /** The first line came in sight. */
+  onBegin: (() => void) | null;
 }
 
-/** The end stays in sight when lines come, unless somebody has scrolled up. */
-function LogBox({ lines, text, times, atBottom, onScroll }: Box) {
+/**
+ * The end stays in sight when lines come, unless somebody has scrolled up; then what is read stays in its place when
+ * earlier lines come before it.
+ */
+function LogBox({ lines, depth, text, times, atBottom, onScroll, onBegin }: Box) {
   // Another zone shows other times.
-  useUtc();
+  const utc = useUtc();
   const box = useRef<HTMLPreElement>(null);
   // Where it was scrolled to, as far as is known: a line may come before the browser says that somebody scrolled up.
   const known = useRef(0);
+  const before = useRef({ depth, height: 0 });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: lines and their times change the height
+  useLayoutEffect(() => {
+    const b = box.current;
+    if (!b) return;
+    if (depth > before.current.depth) {
+      b.scrollTop += b.scrollHeight - before.current.height;
+      known.current = b.scrollTop;
+    }
+    before.current = { depth, height: b.scrollHeight };
+  }, [lines, depth, times, utc]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: more lines move the end, and so do longer ones
   useEffect(() => {
     const b = box.current;
@@ -266,18 +214,42 @@ function LogBox({ lines, text, times, atBottom, onScroll }: Box) {
   const scrolled = ({ currentTarget: b }: { currentTarget: HTMLPreElement }) => {
     known.current = b.scrollTop;
     onScroll(atEnd(b));
+    if (atBegin(b)) onBegin?.();
   };
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
     <pre className="log job-log" ref={box} tabIndex={0} aria-label="Output" onScroll={scrolled}>
       {lines.map((line) => (
-        <LogLine key={line.no} line={line} text={text} times={times} />
+        <LogLine key={line.no} line={line} text={text} times={times} utc={utc} />
       ))}
     </pre>
   );
 }
 
-function LogLine({ line, text, times }: { line: Line; text: string; times: boolean }) {
+interface OneLine {
+  line: Line;
+  text: string;
+  times: boolean;
+  /** Another zone shows other times. */
+  utc: boolean;
+}
+
+/** There may be thousands of lines, of which few change: each list has new ones of the same content. */
+function sameLine(a: OneLine, b: OneLine): boolean {
+  const [one, other] = [a.line, b.line];
+  return (
+    a.text === b.text &&
+    a.times === b.times &&
+    a.utc === b.utc &&
+    one.text === other.text &&
+    one.at === other.at &&
+    one.rank === other.rank &&
+    one.err === other.err &&
+    one.note === other.note
+  );
+}
+
+const LogLine = memo(function LogLine({ line, text, times }: OneLine) {
   const parts = cut(line.text, text);
   let at = 0;
   return (
@@ -294,4 +266,4 @@ function LogLine({ line, text, times }: { line: Line; text: string; times: boole
       {'\n'}
     </span>
   );
-}
+}, sameLine);

@@ -33,6 +33,29 @@ test('streams and attempts are counted apart, bytes rather than letters', () => 
   expect(out.take(piece(0, '', { text: null, note: 'dropped' }))).toBe('');
 });
 
+test('it is known whether something was printed before, and when a reading came as far as another one', () => {
+  const first = new Output();
+  first.take(piece(100, 'newest\n'));
+  first.take(piece(0, 'err\n', { stream: 'stderr' }));
+  expect(first.cut()).toBe(true);
+  const second = new Output();
+  second.take(piece(40, 'x'.repeat(60)));
+  expect(second.reached(first)).toBe(false);
+  second.take(piece(100, 'newest\n'));
+  expect(second.reached(first)).toBe(false);
+  second.take(piece(0, 'err\n', { stream: 'stderr' }));
+  expect(second.reached(first)).toBe(true);
+  expect(second.cut()).toBe(true);
+  const whole = new Output();
+  whole.take(piece(0, 'all of it\n'));
+  expect(whole.cut()).toBe(false);
+  // A reading that followed into the next attempt: only that one is read again.
+  first.take(piece(0, 'next\n', { attempt: 2 }));
+  const third = new Output();
+  third.take(piece(0, 'next\n', { attempt: 2 }));
+  expect(third.reached(first)).toBe(true);
+});
+
 test('a lost connection is tried again until the server answers; a refusal is not', async () => {
   const stop = new AbortController();
   const answers = [

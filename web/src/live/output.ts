@@ -6,6 +6,8 @@ type Line = Schemas['LogLine'];
 export class Output {
   /** How far each stream of bytes was read. */
   private ends = new Map<string, number>();
+  /** Where each begins that was read. */
+  private begins = new Map<string, number>();
   private notes = new Set<string>();
 
   /** What of a piece was not read before. */
@@ -20,10 +22,23 @@ export class Output {
     const bytes = line.data
       ? Uint8Array.from(atob(line.data), (c) => c.charCodeAt(0))
       : new TextEncoder().encode(line.text ?? '');
+    this.begins.set(of, Math.min(line.offset, this.begins.get(of) ?? line.offset));
     const known = Math.max(0, (this.ends.get(of) ?? 0) - line.offset);
     if (known >= bytes.length) return '';
     this.ends.set(of, line.offset + bytes.length);
     return known === 0 && !line.data ? (line.text ?? '') : new TextDecoder().decode(bytes.slice(known));
+  }
+
+  /** Was something printed before what was read? */
+  cut(): boolean {
+    return [...this.begins.values()].some((at) => at > 0);
+  }
+
+  /** Was read as far as in another reading, of the newest attempt of that one? */
+  reached(other: Output): boolean {
+    const attempt = (of: string) => Number(of.split('/')[0]);
+    const newest = Math.max(0, ...[...other.ends.keys()].map(attempt));
+    return [...other.ends].every(([of, at]) => attempt(of) !== newest || (this.ends.get(of) ?? 0) >= at);
   }
 }
 

@@ -224,7 +224,10 @@ export function JobsPage() {
   const { act, busy } = useAct();
   const [columns, keep] = useColumns();
   const state = search.state ?? 'active';
-  const query = useInfiniteQuery(jobs(search));
+  const timeline = search.view === 'timeline';
+  // Another time of the timeline, or the way back from it, does not make it another list.
+  const { view: _view, from: _from, to: _to, ...listed } = search;
+  const query = useInfiniteQuery({ ...jobs(listed), enabled: !timeline });
   const more = useMore(query);
   const show = (next: JobSearch) => void navigate({ search: next, replace: true });
   const mine = project ? ` --project ${project}` : '';
@@ -249,8 +252,8 @@ export function JobsPage() {
         <span className="grow" />
         <button
           type="button"
-          aria-pressed={search.view === 'timeline'}
-          onClick={() => show({ ...search, view: search.view ? undefined : 'timeline' })}
+          aria-pressed={timeline}
+          onClick={() => show({ ...listed, view: timeline ? undefined : 'timeline' })}
         >
           Timeline
         </button>
@@ -263,50 +266,53 @@ export function JobsPage() {
           </Link>
         )}
       </div>
-      <Loaded query={query}>
-        {(data) => {
-          const items = data.pages.flatMap((p) => p.items);
-          if (items.length === 0)
+      {timeline ? (
+        <Gantt search={search} show={show} />
+      ) : (
+        <Loaded query={query}>
+          {(data) => {
+            const items = data.pages.flatMap((p) => p.items);
+            if (items.length === 0)
+              return (
+                <Empty title={state !== 'all' || narrowedBy(search) > 0 ? 'No such jobs' : 'No jobs yet'}>
+                  <p>
+                    Try one: <code>muster run{mine} --gpus 8 -- nvidia-smi</code>, or submit a file:{' '}
+                    <code>muster submit job.yaml</code>. A Slurm script works as it is.
+                  </p>
+                </Empty>
+              );
             return (
-              <Empty title={state !== 'all' || narrowedBy(search) > 0 ? 'No such jobs' : 'No jobs yet'}>
-                <p>
-                  Try one: <code>muster run{mine} --gpus 8 -- nvidia-smi</code>, or submit a file:{' '}
-                  <code>muster submit job.yaml</code>. A Slurm script works as it is.
-                </p>
-              </Empty>
+              <Rows
+                items={items}
+                columns={widths}
+                label="Jobs"
+                heads="Columns"
+                more={more}
+                header={
+                  <>
+                    <Head word="Job" field="id" search={search} show={show} />
+                    <Head word="Name" field="name" search={search} show={show} />
+                    <Head word="State" field="state" search={search} show={show} />
+                    {chosen.map(([name, word]) => (
+                      <Head key={name} word={word} field={SORTED_BY[name]} search={search} show={show} />
+                    ))}
+                  </>
+                }
+                row={(job) => (
+                  <Link to="/jobs/$id" params={{ id: job.id }} className="grid-row">
+                    <span>{job.id}</span>
+                    <span className="cut">{job.name}</span>
+                    <State word={stateWord(job)} />
+                    {chosen.map(([name]) => (
+                      <Cell key={name} job={job} column={name} />
+                    ))}
+                  </Link>
+                )}
+              />
             );
-          if (search.view === 'timeline') return <Gantt jobs={items} more={query.hasNextPage} />;
-          return (
-            <Rows
-              items={items}
-              columns={widths}
-              label="Jobs"
-              heads="Columns"
-              more={more}
-              header={
-                <>
-                  <Head word="Job" field="id" search={search} show={show} />
-                  <Head word="Name" field="name" search={search} show={show} />
-                  <Head word="State" field="state" search={search} show={show} />
-                  {chosen.map(([name, word]) => (
-                    <Head key={name} word={word} field={SORTED_BY[name]} search={search} show={show} />
-                  ))}
-                </>
-              }
-              row={(job) => (
-                <Link to="/jobs/$id" params={{ id: job.id }} className="grid-row">
-                  <span>{job.id}</span>
-                  <span className="cut">{job.name}</span>
-                  <State word={stateWord(job)} />
-                  {chosen.map(([name]) => (
-                    <Cell key={name} job={job} column={name} />
-                  ))}
-                </Link>
-              )}
-            />
-          );
-        }}
-      </Loaded>
+          }}
+        </Loaded>
+      )}
     </main>
   );
 }
