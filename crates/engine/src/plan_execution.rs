@@ -14,7 +14,7 @@ use muster_model::reservation::Overrun;
 use muster_model::spec::{CheckpointSpec, Priority};
 use muster_model::units::{Span, Time};
 use muster_scheduler::{Plan, Start, StartReservation};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Reserved starts that were taken back in this cycle, and why.
@@ -96,13 +96,15 @@ impl Engine {
 
     fn start(&mut self, start: Start) {
         let Some(job) = self.state.jobs.get(&start.job).cloned() else { return };
-        let hosts: BTreeSet<&str> = start
+        let mut hosts: Vec<&str> = start
             .placed
             .slots
             .iter()
             .filter_map(|s| self.state.nodes.get(&s.node))
             .map(|n| n.host.as_str())
             .collect();
+        hosts.sort_unstable();
+        hosts.dedup();
         // Simulated work meets nobody on a port; thousands of simulated nodes share one host.
         let free = self.free_port(&hosts);
         let Some(port) = free.or(job.spec.simulate.is_some().then_some(self.policy.ports.0)) else {
