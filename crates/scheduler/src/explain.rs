@@ -20,7 +20,6 @@ use muster_model::spec::{GpuPart, Group, Tier};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One constraint, and what it leaves.
@@ -380,11 +379,10 @@ impl<'a> ExplanationBuilder<'a> {
         let size = size.max(1);
         let able = |e: &Entry| self.q.asks.iter().any(|a| e.ever_capable(a));
         let whole = |nodes: &mut dyn Iterator<Item = &Entry>| {
-            let mut by: BTreeMap<u32, u32> = BTreeMap::new();
-            for e in nodes.filter(|e| able(e)) {
-                *by.entry(e.domains[0]).or_default() += 1;
-            }
-            by.values().map(|n| n / size * size).sum::<u32>()
+            let mut domains: Vec<u32> = nodes.filter(|e| able(e)).map(|e| e.domains[0]).collect();
+            domains.sort_unstable();
+            let counts = domains.chunk_by(|a, b| a == b).map(|d| u32::try_from(d.len()));
+            counts.map(|n| n.unwrap_or(u32::MAX) / size * size).sum::<u32>()
         };
         match level {
             Level::Node => u32::from(size == 1),
@@ -446,26 +444,28 @@ impl<'a> ExplanationBuilder<'a> {
     }
 
     fn blocked_words(&self) -> String {
-        let mut by: BTreeMap<&'static str, u32> = BTreeMap::new();
+        let mut all: Vec<&'static str> = Vec::new();
         for e in self.c.fleet.entries() {
             if self.q.asks.iter().any(|a| e.ever_capable(a)) {
                 match e.facts.block {
-                    Some(b) => *by.entry(Block::words(b)).or_default() += 1,
+                    Some(b) => all.push(b.words()),
                     None if e.facts.role == NodeRole::Suspect => {
-                        *by.entry(Block::Suspect.words()).or_default() += 1;
+                        all.push(Block::Suspect.words());
                     }
-                    None if !e.open() => *by.entry("reserved as spares").or_default() += 1,
+                    None if !e.open() => all.push("reserved as spares"),
                     None if !self.q.asks.iter().any(|a| e.capable(a)) => {
-                        *by.entry("with a GPU missing or excluded").or_default() += 1;
+                        all.push("with a GPU missing or excluded");
                     }
                     None => {}
                 }
             }
         }
-        if by.is_empty() {
+        if all.is_empty() {
             return "every such node is in service".into();
         }
-        by.iter().map(|(b, n)| format!("{n} {b}")).collect::<Vec<_>>().join(", ")
+        all.sort_unstable();
+        let counts = all.chunk_by(|a, b| a == b).map(|of| format!("{} {}", of.len(), of[0]));
+        counts.collect::<Vec<_>>().join(", ")
     }
 
     /// Nothing where a quota or a limit stops the job.
