@@ -24,7 +24,7 @@ use muster_model::slo::{
 };
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What has to be looked up.
 pub trait Facts {
@@ -132,9 +132,11 @@ impl SliCounter {
     /// Counts for these objectives from now on. What was counted for others is dropped.
     pub fn follow<'a>(&mut self, objectives: impl IntoIterator<Item = &'a Objective>) {
         let of = |o: &Objective| Series { sli: o.sli, scope: o.scope.clone() };
-        let watch: BTreeSet<Series> = objectives.into_iter().map(of).take(SERIES_MAX).collect();
-        self.ledger.retain(|s| watch.contains(s));
-        self.watch = watch.into_iter().collect();
+        let mut watch: Vec<Series> = objectives.into_iter().map(of).take(SERIES_MAX).collect();
+        watch.sort_unstable();
+        watch.dedup();
+        self.ledger.retain(|s| watch.binary_search(s).is_ok());
+        self.watch = watch;
     }
 
     /// Takes up nodes that were there before anything was counted: after a snapshot of a version
