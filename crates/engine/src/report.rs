@@ -6,10 +6,9 @@ use muster_model::ids::JobId;
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::quota::{AccountRow, LimitRow, Quota, QuotaReport, QuotaRow};
 use muster_model::units::Time;
-use serde::{Deserialize, Serialize};
 
 /// A move that would let a waiting gang start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveProposal {
     /// The gang that would start.
     pub gang: JobId,
@@ -22,7 +21,7 @@ pub struct MoveProposal {
 }
 
 /// One job that would be moved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
     /// The job that would be moved.
     pub job: JobId,

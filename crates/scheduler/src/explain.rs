@@ -19,11 +19,10 @@ use muster_model::policy::SitePolicy;
 use muster_model::spec::{GpuPart, Group, Tier};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One constraint, and what it leaves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Constraint {
     /// Short name.
     pub name: String,
@@ -36,12 +35,11 @@ pub struct Constraint {
     /// This is the one that stops the job.
     pub binding: bool,
     /// Whoever submits the job has to know it at once: waiting does not change it, or it costs work.
-    #[serde(default)]
     pub warning: bool,
 }
 
 /// A job that goes first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobAhead {
     /// The job that goes first.
     pub job: JobId,
@@ -50,24 +48,22 @@ pub struct JobAhead {
 }
 
 /// When it may start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Estimate {
     /// Not before this by durations seen; none when too few were seen, or nobody asked (see
     /// [`forecast`](crate::forecast)).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earliest: Option<Time>,
     /// Not after this by time limits as written.
     pub at: Time,
     /// Nodes are reserved for it from `at` on: no job that is let in before delays it. Otherwise `at`
     /// follows from the jobs that are there now, and others that go first move it.
-    #[serde(default)]
     pub reserved: bool,
     /// What it rests on.
     pub basis: String,
 }
 
 /// Why a job waits.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Explanation {
     /// One sentence.
     pub summary: String,
@@ -86,13 +82,10 @@ pub struct Explanation {
     /// Smallest changes that would start it now.
     pub suggestions: Vec<String>,
     /// Jobs that would be stopped or shrunk for it; the plan's own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gives_way: Vec<JobId>,
     /// From when on they may be, where they have not run for long enough yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gives_way_from: Option<Time>,
     /// Where it would go if it started now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would_go: Option<String>,
 }
 
