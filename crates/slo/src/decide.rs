@@ -199,7 +199,8 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     affected.sort_unstable();
     // Of each job the most GPUs.
     let most = affected.chunk_by(|a, b| a.0 == b.0).filter_map(<[_]>::last);
-    let (jobs, gpus) = most.fold((0, 0), |(jobs, gpus), (_, n)| (jobs + 1, gpus + u64::from(*n)));
+    let (jobs, gpus) =
+        most.fold((0u64, 0u64), |(jobs, gpus), (_, n)| (jobs + 1, gpus + u64::from(*n)));
     Alert {
         id: before.map_or_else(|| id(&g.key, now), |a| a.id.clone()),
         group: g.key.clone(),
