@@ -1,10 +1,10 @@
 //! How far an objective is met and how much of its error budget is left.
 
 use crate::burn::{self, Firing, Unfired};
+use crate::distinct;
 use crate::ledger::{Count, TimeRange};
 pub use crate::meter::{ChartHour, Counts, Meter};
 use crate::ratio::Ratio;
-use crate::rules::in_order;
 use muster_model::calendar::month;
 use muster_model::slo::{Cause, Gate, Objective, Ppm, Window};
 use muster_model::units::{Span, Time};
@@ -171,7 +171,7 @@ pub fn status_judged(objective: &Objective, counts: Counts<'_>, now: Time, judge
         .map_or(window, |f| TimeRange::Last(Span(f.over.0.saturating_add(Span::hours(1).0))));
     // The forecast's own is shown, too.
     let spans = rules.iter().flat_map(|r| [r.short, burn::over(r)]).chain([Span::hours(1)]);
-    let spans = in_order(spans.collect());
+    let spans = distinct(spans);
     let pace = meter.rate(Span::hours(1), now).unwrap_or(Ratio::ZERO);
     let burn: Vec<_> = spans.into_iter().map(|w| (w, meter.rate(w, now))).collect();
     let unfired = if firing.is_empty() { burn::unfired(&meter, &rules, &burn, now) } else { None };

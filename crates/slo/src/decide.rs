@@ -1,5 +1,6 @@
 //! From what is so now to alerts: raise, change, resolve.
 
+use crate::distinct;
 pub use crate::group::is_part;
 use crate::group::{Group, ParentsOf, groups};
 use muster_model::alert::{
@@ -138,9 +139,7 @@ fn summary(g: &Group<'_>) -> String {
         }
         _ => None,
     };
-    let mut all: Vec<String> = g.all.iter().chain(&g.burns).filter_map(of).collect();
-    all.sort_unstable();
-    all.dedup();
+    let all: Vec<String> = distinct(g.all.iter().chain(&g.burns).filter_map(of));
     let mut names: Vec<String> = all.iter().take(AFFECTED).cloned().collect();
     if all.len() > AFFECTED {
         names.push(format!("{} more", all.len() - AFFECTED));
@@ -164,9 +163,7 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let urgency = unanswered.map_or(most, |a| a.urgency.max(most));
     let silence = quiet.iter().flatten().min().filter(|_| loud.is_empty());
     let members = g.all.iter().map(|c| &c.entity).filter(|e| **e != g.cause);
-    let mut members: Vec<&Entity> = members.collect();
-    members.sort_unstable();
-    members.dedup();
+    let members: Vec<&Entity> = distinct(members);
     let same = g.all.first().filter(|a| g.all.iter().all(|c| c.project == a.project));
     // Somebody said that they look after a ticket; nobody did about a page. An objective that paged
     // as part of it before is no other page.
@@ -178,16 +175,14 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let said = before.and_then(|a| a.acknowledged.clone());
     let acknowledged = said.filter(|_| !worse && !joined && !other);
     let raised_at = before.map_or(now, |a| a.raised_at);
-    let mut objectives: Vec<&String> = before
+    let objectives = before
         .into_iter()
         .flat_map(|a| &a.objectives)
         .chain(
             heard.iter().filter(|c| g.lead.topic != Topic::Objective && pages(c)).map(|c| &c.kind),
         )
-        .chain(g.burns.iter().map(|c| &c.kind))
-        .collect();
-    objectives.sort_unstable();
-    objectives.dedup();
+        .chain(g.burns.iter().map(|c| &c.kind));
+    let objectives: Vec<&String> = distinct(objectives);
     // An incident has one beginning, wherever it is shown: what else is in its alert may be older.
     let began = (g.lead.topic == Topic::Incident).then_some(g.lead.since);
     let since_all = g.all.iter().map(|c| c.since).min().unwrap_or(now);

@@ -1,6 +1,7 @@
 //! Which conditions are one trouble: parts of an incident, things on one node or of one job, and
 //! what is explained by what stands above it.
 
+use crate::distinct;
 use muster_model::alert::{Alert, Condition, Topic, Urgency};
 use muster_model::entity::Entity;
 use muster_model::names::NodeName;
@@ -97,9 +98,7 @@ impl<'a> Groups<'a> {
         open: &BTreeMap<String, Alert>,
         paged: &Paged<'_>,
     ) -> Option<Vec<String>> {
-        let mut out: Vec<&NodeName> = c.nodes.as_ref()?.iter().collect();
-        out.sort_unstable();
-        out.dedup();
+        let out: Vec<&NodeName> = distinct(c.nodes.as_ref()?.iter());
         let mut left = vec![true; out.len()];
         let mut pages = Vec::new();
         for g in self.groups.values().filter(|g| g.is_about_hardware()) {

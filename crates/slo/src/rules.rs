@@ -3,6 +3,7 @@
 //! count.
 
 use crate::burn;
+use crate::distinct;
 use muster_model::alert::Urgency;
 use muster_model::slo::{BurnRule, Objective, Ppm, Unit, Window};
 use muster_model::units::Span;
@@ -122,7 +123,7 @@ fn burning(o: &Objective, r: &BurnRule) -> Rule {
         let (good, all) = (counter(GOOD, o, r.long), counter(ALL, o, r.long));
         write!(expr, " and on (objective) ({all} - {good} > {}.5)", r.least - 1).ok();
     }
-    let windows = in_order(vec![r.long, r.short]);
+    let windows = distinct([r.long, r.short].into_iter());
     expr.extend(windows.into_iter().filter_map(|w| enough(o, w, r.factor.0)));
     let over = burn::over(r);
     let summary = format!("{}: burn rate {} over {over}", o.name, r.factor);
@@ -132,13 +133,6 @@ fn burning(o: &Objective, r: &BurnRule) -> Rule {
         // Two rules of one objective may hold at once, and are two alerts.
         labels: [labels(o, r.urgency), vec![("window", length(over))]].concat(),
     }
-}
-
-/// Windows in order, each once.
-pub(crate) fn in_order(mut windows: Vec<Span>) -> Vec<Span> {
-    windows.sort_unstable();
-    windows.dedup();
-    windows
 }
 
 /// The rules of a set of objectives. A calendar month cannot be said there: its burn rules are, its
@@ -152,7 +146,7 @@ pub fn groups(objectives: &[Objective]) -> Vec<RuleGroup> {
             Window::Rolling(w) => Some(w),
             Window::Month => None,
         };
-        let windows = in_order(windows.chain(budget).collect());
+        let windows = distinct(windows.chain(budget));
         let mut out: Vec<Rule> = windows.into_iter().map(|w| record(o, w)).collect();
         out.extend(rules.iter().map(|r| burning(o, r)));
         if let Some(w) = budget {

@@ -5,6 +5,7 @@
 //! because it took too long counts at the moment its time was up, not when it was over at last: so
 //! a job that waits for a day does not look good until then ([`SliCounter::tail`]), and counts once.
 
+use crate::distinct;
 use crate::fleet::Fleet;
 use crate::ledger::{Count, Ledger, SERIES_MAX, Series};
 use muster_model::FailureMode;
@@ -132,9 +133,7 @@ impl SliCounter {
     /// Counts for these objectives from now on. What was counted for others is dropped.
     pub fn follow<'a>(&mut self, objectives: impl IntoIterator<Item = &'a Objective>) {
         let of = |o: &Objective| Series { sli: o.sli, scope: o.scope.clone() };
-        let mut watch: Vec<Series> = objectives.into_iter().map(of).take(SERIES_MAX).collect();
-        watch.sort_unstable();
-        watch.dedup();
+        let watch: Vec<Series> = distinct(objectives.into_iter().map(of).take(SERIES_MAX));
         self.ledger.retain(|s| watch.binary_search(s).is_ok());
         self.watch = watch;
     }
