@@ -5,6 +5,7 @@ use crate::Engine;
 use crate::reservations::is_displaced;
 use crate::state::dependencies::Depends;
 use crate::state::index::work;
+use muster_model::distinct;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Basis, Job, JobState, ReservedStart, StopReason};
@@ -96,15 +97,8 @@ impl Engine {
 
     fn start(&mut self, start: Start) {
         let Some(job) = self.state.jobs.get(&start.job).cloned() else { return };
-        let mut hosts: Vec<&str> = start
-            .placed
-            .slots
-            .iter()
-            .filter_map(|s| self.state.nodes.get(&s.node))
-            .map(|n| n.host.as_str())
-            .collect();
-        hosts.sort_unstable();
-        hosts.dedup();
+        let nodes = start.placed.slots.iter().filter_map(|s| self.state.nodes.get(&s.node));
+        let hosts: Vec<&str> = distinct(nodes.map(|n| n.host.as_str()));
         // Simulated work meets nobody on a port; thousands of simulated nodes share one host.
         let free = self.free_port(&hosts);
         let Some(port) = free.or(job.spec.simulate.is_some().then_some(self.policy.ports.0)) else {

@@ -25,9 +25,9 @@ pub(crate) mod tail;
 #[cfg(test)]
 mod tests;
 
-use crate::distinct;
 use crate::modes::mode;
 use muster_model::FailureMode;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::fault::FaultClass;
 use muster_model::finding::Severity;

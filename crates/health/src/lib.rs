@@ -47,14 +47,6 @@ mod series;
 pub mod spares;
 pub mod watch;
 
-/// Each once, in order.
-pub(crate) fn distinct<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut all: Vec<T> = all.collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
 pub use ettr::{Expect, best_ettr, ettr, ettr_exact};
 pub use interval::checkpoint_every;
 pub use rate::{Exposure, Rate};

@@ -14,6 +14,7 @@ use muster_health::modes;
 use muster_model::JobId;
 use muster_model::alert::{Topic, Urgency};
 use muster_model::breaker::Breaker;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
 use muster_model::ids::AttemptKey;
@@ -151,7 +152,7 @@ fn cause(
     let jobs = jobs(s, &affected, &nodes);
     let ended = ended(s, caller, g);
     let pending = || g.remediations.iter().filter(|r| r.is_pending());
-    let on = each_once(pending().map(|r| &r.node));
+    let on: Vec<&NodeName> = distinct(pending().map(|r| &r.node));
     let stopped = jobs_on(s, caller, &on);
     let projects: BTreeSet<String> = jobs.iter().map(|j| j.project.clone()).collect();
     // Where all that is found is a remark, it is called one.
@@ -275,14 +276,7 @@ impl RunbookLookup<'_> {
 /// All nodes that a cause is about.
 fn nodes<'a>(g: &CauseGroup<'a>) -> Vec<&'a NodeName> {
     let on = g.findings.iter().filter_map(|f| f.seen.entity.node());
-    each_once(on.chain(g.remediations.iter().map(|r| &r.node)))
-}
-
-fn each_once<'a>(nodes: impl Iterator<Item = &'a NodeName>) -> Vec<&'a NodeName> {
-    let mut nodes: Vec<&NodeName> = nodes.collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    nodes
+    distinct(on.chain(g.remediations.iter().map(|r| &r.node)))
 }
 
 /// Is a run, which has these variables, about a cause on these nodes that would give a run `vars`? One

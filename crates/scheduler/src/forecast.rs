@@ -9,6 +9,7 @@ use crate::history::History;
 use crate::plan::{Start, Victim, plan};
 use crate::preempt::preemptible_at;
 use crate::work::{ENDLESS_MS, FAR, Work};
+use muster_model::distinct;
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
 use muster_model::placement::Placement;
@@ -217,9 +218,7 @@ pub fn later_preemption(
     now: Time,
 ) -> Option<(Time, PlannedPreemption)> {
     let w = c.queue.get(job)?.clone();
-    let mut times: Vec<Time> = preemptible_at(c, &w, policy, now).collect();
-    times.sort_unstable();
-    times.dedup();
+    let times: Vec<Time> = distinct(preemptible_at(c, &w, policy, now));
     let planned = |at: Time| Some((at, planned_preemption(c.clone(), job, policy, at)?));
     // The more have run long enough, the more can be stopped: the first moment is found by halves.
     let mut found = planned(*times.last()?)?;

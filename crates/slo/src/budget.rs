@@ -1,11 +1,11 @@
 //! How far an objective is met and how much of its error budget is left.
 
 use crate::burn::{self, Firing, Unfired};
-use crate::distinct;
 use crate::ledger::{Count, TimeRange};
 pub use crate::meter::{ChartHour, Counts, Meter};
 use crate::ratio::Ratio;
 use muster_model::calendar::month;
+use muster_model::distinct;
 use muster_model::slo::{Cause, Gate, Objective, Ppm, Window};
 use muster_model::units::{Span, Time};
 

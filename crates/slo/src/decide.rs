@@ -1,11 +1,11 @@
 //! From what is so now to alerts: raise, change, resolve.
 
-use crate::distinct;
 pub use crate::group::is_part;
 use crate::group::{Group, ParentsOf, groups};
 use muster_model::alert::{
     Alert, AlertState, Condition, MEMBERS_MAX, MatcherInput, Routing, Silence, Topic, Urgency,
 };
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::ids::JobId;
 use muster_model::names::Label;

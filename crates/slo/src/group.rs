@@ -1,8 +1,8 @@
 //! Which conditions are one trouble: parts of an incident, things on one node or of one job, and
 //! what is explained by what stands above it.
 
-use crate::distinct;
 use muster_model::alert::{Alert, Condition, Topic, Urgency};
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::names::NodeName;
 use std::cmp::Reverse;

@@ -40,11 +40,3 @@ pub use ledger::{Count, Ledger, Series, TimeRange};
 pub use notifications::{Notification, NotificationState};
 pub use ratio::Ratio;
 pub use sli_counter::{Facts, SliCounter};
-
-/// Each once, in order.
-pub(crate) fn distinct<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut all: Vec<T> = all.collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}

@@ -3,8 +3,8 @@
 //! count.
 
 use crate::burn;
-use crate::distinct;
 use muster_model::alert::Urgency;
+use muster_model::distinct;
 use muster_model::slo::{BurnRule, Objective, Ppm, Unit, Window};
 use muster_model::units::Span;
 use std::fmt::Write;
@@ -123,7 +123,7 @@ fn burning(o: &Objective, r: &BurnRule) -> Rule {
         let (good, all) = (counter(GOOD, o, r.long), counter(ALL, o, r.long));
         write!(expr, " and on (objective) ({all} - {good} > {}.5)", r.least - 1).ok();
     }
-    let windows = distinct([r.long, r.short].into_iter());
+    let windows = distinct([r.long, r.short]);
     expr.extend(windows.into_iter().filter_map(|w| enough(o, w, r.factor.0)));
     let over = burn::over(r);
     let summary = format!("{}: burn rate {} over {over}", o.name, r.factor);

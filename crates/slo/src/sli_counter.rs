@@ -5,10 +5,10 @@
 //! because it took too long counts at the moment its time was up, not when it was over at last: so
 //! a job that waits for a day does not look good until then ([`SliCounter::tail`]), and counts once.
 
-use crate::distinct;
 use crate::fleet::Fleet;
 use crate::ledger::{Count, Ledger, SERIES_MAX, Series};
 use muster_model::FailureMode;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
 use muster_model::hold::HeldBy;

@@ -1,6 +1,6 @@
 //! When failures are enough to open a breaker.
 
-use crate::distinct;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;

@@ -4,8 +4,8 @@ use super::{
     Common, CorrelationInput, LONG, LocatedFinding, NODES_MIN, WINDOW, densest, describe_hits,
     ids_of, nodes_of, within,
 };
-use crate::distinct;
 use muster_model::FailureMode;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;

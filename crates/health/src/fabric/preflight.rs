@@ -1,6 +1,6 @@
 //! Which gangs have their network tested before they start, and which of their nodes are.
 
-use crate::distinct;
+use muster_model::distinct;
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::policy::FabricPolicy;

@@ -1,8 +1,8 @@
 //! What tests between nodes say of the nodes, as findings.
 
 use super::path_history::Baseline;
-use crate::distinct;
 use muster_model::FailureMode;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::units::Time;
