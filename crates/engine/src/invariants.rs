@@ -12,7 +12,7 @@ use muster_model::job::{Attempt, Job, JobState, PastAttempt, SlotState};
 use muster_model::names::NodeName;
 use muster_model::node::{NodeRole, Stage};
 use muster_model::placement::AllocatedPart;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// How a check looks.
 #[derive(Debug, Clone, Copy)]
@@ -124,24 +124,24 @@ fn attempts(s: &State) -> impl Iterator<Item = (&Job, &Attempt)> {
     s.jobs.values().filter_map(|j| j.attempt.as_ref().map(|a| (&**j, a)))
 }
 
-/// Who holds a GPU, and which part of it.
-type Holders<'a> = Vec<(JobId, Option<&'a AllocatedPart>)>;
-
 fn gpu_held_once(s: &State) -> Vec<String> {
-    let mut held: BTreeMap<(&NodeName, u32), Holders<'_>> = BTreeMap::new();
+    // Each GPU, who holds it, and which part of it.
+    let mut held: Vec<((&NodeName, u32), JobId, Option<&AllocatedPart>)> = Vec::new();
     for (job, a) in attempts(s) {
         for (slot, state) in a.placement.slots.iter().zip(&a.slots) {
             if live(state) {
                 for g in slot.gpus.iter() {
-                    held.entry((&slot.node, g)).or_default().push((job.id, slot.part.as_ref()));
+                    held.push(((&slot.node, g), job.id, slot.part.as_ref()));
                 }
             }
         }
     }
-    held.iter()
-        .filter(|(_, by)| by.len() > 1 && !parts_fit(by.iter().map(|(_, p)| *p)))
-        .map(|((node, g), by)| {
-            let jobs: Vec<String> = by.iter().map(|(j, _)| j.to_string()).collect();
+    held.sort_by_key(|(gpu, ..)| *gpu);
+    held.chunk_by(|a, b| a.0 == b.0)
+        .filter(|by| by.len() > 1 && !parts_fit(by.iter().map(|(.., p)| *p)))
+        .map(|by| {
+            let (node, g) = by[0].0;
+            let jobs: Vec<String> = by.iter().map(|(_, j, _)| j.to_string()).collect();
             format!("gpu {g} of {node} is allocated to jobs {}", jobs.join(" and "))
         })
         .collect()
@@ -175,7 +175,8 @@ fn gang_whole(s: &State) -> Vec<String> {
             out.push(format!("job {id}: slots and their states differ in number"));
         }
         let (mut counts, mut rank) = (vec![0u32; job.groups.len()], 0);
-        let mut seen: BTreeSet<(u32, &NodeName)> = BTreeSet::new();
+        let mut seen: Vec<BTreeSet<NodeName>> = Vec::new();
+        seen.resize_with(job.groups.len(), BTreeSet::new);
         for (slot, place) in slots.iter().zip(0u32..) {
             let Some(g) = job.groups.get(slot.group as usize) else {
                 out.push(format!("job {id}: a slot of group {}, which it has not", slot.group));
@@ -192,7 +193,7 @@ fn gang_whole(s: &State) -> Vec<String> {
             if !s.nodes.contains_key(&slot.node) {
                 out.push(format!("job {id}: runs on {}, which nobody knows", slot.node));
             }
-            if !seen.insert((slot.group, &slot.node)) {
+            if !seen[slot.group as usize].insert(slot.node.clone()) {
                 out.push(format!("job {id}: two slots of one group on {}", slot.node));
             }
         }
@@ -365,7 +366,7 @@ fn checkpoint_never_back(s: &State, r: &Record) -> Option<String> {
 fn one_slot_a_node(_: &State, r: &Record) -> Option<String> {
     let Event::JobPlaced { key, placement } = &r.event else { return None };
     let mut seen = BTreeSet::new();
-    let twice = placement.slots.iter().find(|p| !seen.insert(&p.node))?;
+    let twice = placement.slots.iter().find(|p| !seen.insert(p.node.clone()))?;
     Some(format!("attempt {key} is placed on {} twice", twice.node))
 }
 

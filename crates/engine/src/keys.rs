@@ -4,7 +4,7 @@ use crate::state::{KeyEntry, State};
 use muster_model::command::Answer;
 use muster_model::event::{Event, Record};
 use muster_model::units::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Keys kept at most: a bound on memory, not a guarantee; the guarantee is `keep_until`.
 const KEYS_MAX: usize = 500_000;
@@ -55,12 +55,12 @@ fn oldest_of_largest(keys: &BTreeSet<(Time, String)>, most: usize) -> Vec<(Time,
     fn owner(key: &str) -> &str {
         key.split_once('/').map_or(key, |(token, _)| token)
     }
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, key) in keys {
-        *counts.entry(owner(key)).or_default() += 1;
-    }
-    let Some((largest, _)) = counts.into_iter().max_by_key(|(_, n)| *n) else { return Vec::new() };
-    keys.iter().filter(|(_, key)| owner(key) == largest).take(most).cloned().collect()
+    let mut owners: Vec<&str> = keys.iter().map(|(_, key)| owner(key)).collect();
+    owners.sort_unstable();
+    let Some(largest) = owners.chunk_by(|a, b| a == b).max_by_key(|of| of.len()) else {
+        return Vec::new();
+    };
+    keys.iter().filter(|(_, key)| owner(key) == largest[0]).take(most).cloned().collect()
 }
 
 #[cfg(test)]

@@ -140,8 +140,8 @@ pub struct Engine {
     /// What of objectives and alerts is.
     watch: slo::Watch,
     /// Demands known to fit an empty fleet, by tier and class, with the shape of the fleet this was
-    /// found for; under the policy of now.
-    possible: BTreeMap<(muster_scheduler::Demand, Tier, Priority), u64>,
+    /// found for; under the policy of now. In order.
+    possible: Vec<((muster_scheduler::Demand, Tier, Priority), u64)>,
     /// Books of runs that go on, read once.
     books: BTreeMap<u64, std::sync::Arc<muster_runbook::ParsedRunbook>>,
 }
@@ -169,7 +169,7 @@ impl Engine {
             defragmented_at: Time(0),
             work: health::Work { all: true, inventoried: Some(Time(0)), ..health::Work::default() },
             watch: slo::Watch::default(),
-            possible: BTreeMap::new(),
+            possible: Vec::new(),
             books: BTreeMap::new(),
         }
     }

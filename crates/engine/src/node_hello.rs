@@ -6,7 +6,7 @@ use muster_model::ids::AttemptKey;
 use muster_model::job::SlotState;
 use muster_model::names::NodeName;
 use muster_model::node::{Inventory, Node, Stage};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// How an attempt that an agent names stands in the log.
 pub(crate) enum ReportedAttemptState {
@@ -54,15 +54,20 @@ impl NodeHello<'_> {
     /// Attempts that run there, and nobody waits for them there. What never was on this node it has no
     /// word about, unless it has seen more of the log than this server: then the log is `behind`.
     pub(crate) fn orphans(&self, state: &State, behind: bool) -> BTreeSet<AttemptKey> {
-        // Of an attempt that is named twice, the last word counts.
-        let seen: BTreeMap<AttemptKey, &Observed> =
-            self.observed.iter().map(|(k, o)| (*k, o)).collect();
-        let runs = seen.into_iter().filter(|(_, o)| matches!(o, Observed::Running));
+        let mut runs = BTreeSet::new();
+        for (key, o) in self.observed {
+            // Of an attempt that is named twice, the last word counts.
+            if matches!(o, Observed::Running) {
+                runs.insert(*key);
+            } else {
+                runs.remove(key);
+            }
+        }
         let unwanted = |key: &AttemptKey| {
             !matches!(standing(state, self.node, *key), ReportedAttemptState::Live(..))
                 && !state.never_ran_here(self.node, *key, behind)
         };
-        runs.map(|(k, _)| k).filter(unwanted).collect()
+        runs.into_iter().filter(unwanted).collect()
     }
 
     /// Does it say of where and how the node runs what the log knows? `orphans` are its own.

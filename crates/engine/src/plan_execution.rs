@@ -5,6 +5,7 @@ use crate::Engine;
 use crate::reservations::is_displaced;
 use crate::state::dependencies::Depends;
 use crate::state::index::work;
+use muster_model::distinct;
 use muster_model::event::Event;
 use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Basis, Job, JobState, ReservedStart, StopReason};
@@ -14,7 +15,7 @@ use muster_model::reservation::Overrun;
 use muster_model::spec::{CheckpointSpec, Priority};
 use muster_model::units::{Span, Time};
 use muster_scheduler::{Plan, Start, StartReservation};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Reserved starts that were taken back in this cycle, and why.
@@ -96,13 +97,8 @@ impl Engine {
 
     fn start(&mut self, start: Start) {
         let Some(job) = self.state.jobs.get(&start.job).cloned() else { return };
-        let hosts: BTreeSet<&str> = start
-            .placed
-            .slots
-            .iter()
-            .filter_map(|s| self.state.nodes.get(&s.node))
-            .map(|n| n.host.as_str())
-            .collect();
+        let nodes = start.placed.slots.iter().filter_map(|s| self.state.nodes.get(&s.node));
+        let hosts: Vec<&str> = distinct(nodes.map(|n| n.host.as_str()));
         // Simulated work meets nobody on a port; thousands of simulated nodes share one host.
         let free = self.free_port(&hosts);
         let Some(port) = free.or(job.spec.simulate.is_some().then_some(self.policy.ports.0)) else {

@@ -12,7 +12,7 @@ use muster_model::placement::Slot;
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
 use muster_scheduler::NodeFacts;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Spare nodes: how many could step in now, and how many there are.
@@ -149,16 +149,16 @@ impl Engine {
         let of = |e: &Engine, n: &NodeName, role: NodeRole| {
             e.state.nodes.get(n).filter(|n| n.role == role).map(|n| (n.name.clone(), n.hazard))
         };
-        let kept: std::collections::BTreeSet<&NodeName> = gets.iter().collect();
+        let kept: BTreeSet<NodeName> = gets.iter().cloned().collect();
         let gone: Vec<_> = had
             .iter()
             .filter(|s| !kept.contains(&s.node))
             .filter_map(|s| of(self, &s.node, NodeRole::Normal))
             .collect();
-        let held: std::collections::BTreeSet<&NodeName> = had.iter().map(|s| &s.node).collect();
+        let held: BTreeSet<NodeName> = had.iter().map(|s| s.node.clone()).collect();
         let new: Vec<_> = gets
             .iter()
-            .filter(|n| !held.contains(n))
+            .filter(|n| !held.contains(*n))
             .filter_map(|n| of(self, n, NodeRole::Spare))
             .collect();
         for ((spare, its), (failed, hazard)) in new.into_iter().zip(gone) {

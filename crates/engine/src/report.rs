@@ -6,11 +6,9 @@ use muster_model::ids::JobId;
 use muster_model::names::{Label, NodeName, ProjectName};
 use muster_model::quota::{AccountRow, LimitRow, Quota, QuotaReport, QuotaRow};
 use muster_model::units::Time;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// A move that would let a waiting gang start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoveProposal {
     /// The gang that would start.
     pub gang: JobId,
@@ -23,7 +21,7 @@ pub struct MoveProposal {
 }
 
 /// One job that would be moved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
     /// The job that would be moved.
     pub job: JobId,
@@ -37,64 +35,84 @@ impl State {
     /// Who is entitled to what, and has had how much.
     #[must_use]
     pub fn quota_report(&self, now: Time) -> QuotaReport {
-        let half = self.policy.fair_share.half_life;
-        let mut had: BTreeMap<(ProjectName, String), u128> =
-            self.usage.iter().map(|(k, u)| (k.clone(), u.at(now, half))).collect();
-        let cluster = &self.index.cluster;
-        let mut held: BTreeMap<(ProjectName, String), (u32, u64)> = BTreeMap::new();
-        for r in cluster.running.values() {
-            let key = (r.work.project.clone(), r.work.user.to_string());
-            had.entry(key.clone()).or_default();
-            let h = held.entry(key).or_default();
-            h.0 += 1;
-            h.1 += r.milli();
-        }
-        let ranks = self.ranks(now);
-        let mut rank: BTreeMap<(ProjectName, String), u32> = BTreeMap::new();
-        for ((p, u), i) in cluster.queue.accounts() {
-            let key = (p.clone(), u.to_string());
-            had.entry(key.clone()).or_default();
-            rank.insert(key, ranks.get(i).copied().unwrap_or(0) + 1);
-        }
-        let used = Used::of(had, held, rank);
+        let used = self.used(now);
         QuotaReport { quotas: self.quota_rows(&used), accounts: self.account_rows(&used) }
     }
 
-    fn quota_rows(&self, used: &Used) -> Vec<QuotaRow> {
-        let tree = &self.quotas.tree;
-        let mut below = Below::new();
-        for (i, q) in tree.iter().enumerate() {
-            below.entry(q.parent.as_ref()).or_default().push(i);
+    /// What each project has had and holds, in order of their names. Each account is looked at once:
+    /// there may be thousands, and whoever asks for the report has the state locked.
+    fn used(&self, now: Time) -> Vec<ProjectUse<'_>> {
+        let half = self.policy.fair_share.half_life;
+        let cluster = &self.index.cluster;
+        let ranks = self.ranks(now);
+        let mut all: Vec<(&ProjectName, &str, AccountUse)> = Vec::new();
+        for ((p, u), of) in &self.usage {
+            all.push((
+                p,
+                u.as_str(),
+                AccountUse { had: of.at(now, half), ..AccountUse::default() },
+            ));
         }
+        for r in cluster.running.values() {
+            let held = AccountUse { held: r.milli(), jobs: 1, ..AccountUse::default() };
+            all.push((&r.work.project, &*r.work.user, held));
+        }
+        for ((p, u), i) in cluster.queue.accounts() {
+            let rank = Some(ranks.get(i).copied().unwrap_or(0) + 1);
+            all.push((p, &**u, AccountUse { rank, ..AccountUse::default() }));
+        }
+        all.sort_by_key(|(p, u, _)| (*p, *u));
+        let mut out: Vec<ProjectUse<'_>> = Vec::new();
+        for of in all.chunk_by(|a, b| a.0 == b.0) {
+            let users = of.chunk_by(|a, b| a.1 == b.1);
+            let users = users.map(|of| (of[0].1, AccountUse::of(of.iter().map(|a| a.2)))).collect();
+            out.push(ProjectUse {
+                name: of[0].0,
+                all: AccountUse::of(of.iter().map(|a| a.2)),
+                users,
+            });
+        }
+        out
+    }
+
+    fn quota_rows(&self, used: &[ProjectUse<'_>]) -> Vec<QuotaRow> {
+        let tree = &self.quotas.tree;
+        let mut by_parent: Vec<usize> = (0..tree.len()).collect();
+        by_parent.sort_by_key(|i| &tree[*i].parent);
+        let below = |parent: Option<&Label>| below_of(tree, &by_parent, parent);
         // From the roots down, each before those below it.
         let mut order: Vec<(usize, u32)> = Vec::new();
-        let mut open: Vec<(usize, u32)> =
-            below_of(&below, None).iter().rev().map(|i| (*i, 0)).collect();
+        let mut open: Vec<(usize, u32)> = below(None).iter().rev().map(|i| (*i, 0)).collect();
         while let Some((i, depth)) = open.pop() {
             order.push((i, depth));
-            let next = below_of(&below, Some(&tree[i].name)).iter().rev();
+            let next = below(Some(&tree[i].name)).iter().rev();
             open.extend(next.map(|c| (*c, depth + 1)));
         }
         // From the leaves up: what the projects of a node and of all below it had, and hold.
         let mut totals = vec![(0u128, 0u64); tree.len()];
         for (i, _) in order.iter().rev() {
             let q = &tree[*i];
-            let own = q.projects.iter().filter_map(|p| used.of_project.get(p));
+            let own = q.projects.iter().filter_map(|p| {
+                let at = used.binary_search_by(|of| of.name.cmp(p)).ok()?;
+                Some(used[at].all)
+            });
             let own = own.fold((0u128, 0u64), |(had, held), p| (had + p.had, held + p.held));
-            let under = below_of(&below, Some(&q.name)).iter().map(|c| totals[*c]);
+            let under = below(Some(&q.name)).iter().map(|c| totals[*c]);
             let total = under.fold(own, |(had, held), (h, k)| (had + h, held + k));
             totals[*i] = total;
         }
-        let sum = |all: &[usize]| -> (u64, u128) {
+        // To each, what those have that hang on the same node together.
+        let mut sums = vec![(0u64, 0u128); tree.len()];
+        for all in by_parent.chunk_by(|a, b| tree[*a].parent == tree[*b].parent) {
             let each = all.iter().map(|i| (u64::from(tree[*i].shares), totals[*i].0));
-            each.fold((0u64, 0u128), |(shares, had), (s, h)| (shares + s, had + h))
-        };
-        // Of those that hang on one node together.
-        let sums: BTreeMap<Option<&Label>, (u64, u128)> =
-            below.iter().map(|(parent, all)| (*parent, sum(all))).collect();
+            let sum = each.fold((0u64, 0u128), |(shares, had), (s, h)| (shares + s, had + h));
+            for i in all {
+                sums[*i] = sum;
+            }
+        }
         let row = |(i, depth): (usize, u32)| {
             let q = &tree[i];
-            let (shares, all) = sums.get(&q.parent.as_ref()).copied().unwrap_or_default();
+            let (shares, all) = sums[i];
             let (usage, held) = totals[i];
             QuotaRow {
                 name: q.name.to_string(),
@@ -134,52 +152,60 @@ impl State {
         limits.collect()
     }
 
-    fn account_rows(&self, used: &Used) -> Vec<AccountRow> {
+    fn account_rows(&self, used: &[ProjectUse<'_>]) -> Vec<AccountRow> {
         let queue = &self.index.cluster.queue;
-        let mut quota_of: BTreeMap<&ProjectName, &Label> = BTreeMap::new();
+        let mut quota_of: Vec<(&ProjectName, &Label)> = Vec::new();
         for q in &self.quotas.tree {
-            for p in &q.projects {
-                quota_of.entry(p).or_insert(&q.name);
-            }
+            quota_of.extend(q.projects.iter().map(|p| (p, &q.name)));
+        }
+        // The first that names a project counts.
+        quota_of.sort_by_key(|(p, _)| *p);
+        quota_of.dedup_by_key(|(p, _)| *p);
+        let mut quotas: Vec<Option<&Label>> = Vec::new();
+        let mut together: Vec<(Option<&Label>, u128)> = Vec::new();
+        for of in used {
+            let at = quota_of.binary_search_by(|(p, _)| p.cmp(&of.name)).ok();
+            let quota = at.map(|at| quota_of[at].1);
+            quotas.push(quota);
+            together.push((quota, of.all.had));
         }
         // Of the projects that hang on one node, or on none: how many, and what they had.
-        let mut together: BTreeMap<Option<&Label>, (u128, u128)> = BTreeMap::new();
-        for (p, of) in &used.of_project {
-            let sum = together.entry(quota_of.get(p).copied()).or_default();
-            *sum = (sum.0 + 1, sum.1 + of.had);
-        }
+        together.sort_by_key(|(quota, _)| *quota);
+        let together: Vec<(Option<&Label>, u128, u128)> = together
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|of| (of[0].0, of.len() as u128, of.iter().map(|a| a.1).sum::<u128>()))
+            .collect();
         let mut out = Vec::new();
-        for (p, of) in &used.of_project {
-            let quota = quota_of.get(p).copied();
-            let (siblings, all) = together.get(&quota).copied().unwrap_or_default();
+        for (of, quota) in used.iter().zip(quotas) {
+            let p = of.name;
+            let at = together.binary_search_by(|sum| sum.0.cmp(&quota)).ok();
+            let (siblings, all) = at.map_or((0, 0), |at| (together[at].1, together[at].2));
             let quota = quota.map(ToString::to_string);
-            let waiting: usize = of.users.iter().map(|u| queue.waiting(p, u)).sum();
-            let keys = || of.users.iter().map(move |u| (p.clone(), u.clone()));
+            let waiting: usize = of.users.iter().map(|(u, _)| queue.waiting(p, u)).sum();
             out.push(AccountRow {
                 project: p.to_string(),
                 user: None,
                 quota: quota.clone(),
-                used_milli: of.held,
-                running: of.jobs,
+                used_milli: of.all.held,
+                running: of.all.jobs,
                 waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
                 entitled_milli: part(1, siblings),
-                received_milli: Some(part(of.had, all)),
-                usage_gpu_s: gpu_seconds(of.had),
-                rank: keys().filter_map(|key| used.rank.get(&key)).min().copied().unwrap_or(1),
+                received_milli: Some(part(of.all.had, all)),
+                usage_gpu_s: gpu_seconds(of.all.had),
+                rank: of.all.rank.unwrap_or(1),
             });
-            for key in keys() {
-                let mine = used.had.get(&key).copied().unwrap_or(0);
+            for (user, mine) in &of.users {
                 out.push(AccountRow {
                     project: p.to_string(),
-                    user: Some(key.1.clone()),
+                    user: Some((*user).to_owned()),
                     quota: quota.clone(),
-                    used_milli: used.held.get(&key).map_or(0, |h| h.1),
-                    running: used.held.get(&key).map_or(0, |h| h.0),
-                    waiting: u32::try_from(queue.waiting(p, &key.1)).unwrap_or(u32::MAX),
+                    used_milli: mine.held,
+                    running: mine.jobs,
+                    waiting: u32::try_from(queue.waiting(p, user)).unwrap_or(u32::MAX),
                     entitled_milli: part(1, of.users.len() as u128),
-                    received_milli: Some(part(mine, of.had)),
-                    usage_gpu_s: gpu_seconds(mine),
-                    rank: used.rank.get(&key).copied().unwrap_or(1),
+                    received_milli: Some(part(mine.had, of.all.had)),
+                    usage_gpu_s: gpu_seconds(mine.had),
+                    rank: mine.rank.unwrap_or(1),
                 });
             }
         }
@@ -210,50 +236,41 @@ impl State {
     }
 }
 
-/// Which nodes of the tree hang on each, and on none: the roots.
-type Below<'a> = BTreeMap<Option<&'a Label>, Vec<usize>>;
-
-fn below_of<'a>(below: &'a Below<'a>, parent: Option<&'a Label>) -> &'a [usize] {
-    below.get(&parent).map(Vec::as_slice).unwrap_or_default()
+/// Which nodes of the tree hang on one of them, or on none: the roots.
+fn below_of<'a>(tree: &[Quota], by_parent: &'a [usize], parent: Option<&Label>) -> &'a [usize] {
+    let from = by_parent.partition_point(|i| tree[*i].parent.as_ref() < parent);
+    let to = by_parent.partition_point(|i| tree[*i].parent.as_ref() <= parent);
+    &by_parent[from..to]
 }
 
-/// What accounts have had and hold.
-struct Used {
-    had: BTreeMap<(ProjectName, String), u128>,
-    held: BTreeMap<(ProjectName, String), (u32, u64)>,
-    rank: BTreeMap<(ProjectName, String), u32>,
-    of_project: BTreeMap<ProjectName, ProjectUse>,
-}
-
-/// The same of all users of a project.
-#[derive(Default)]
-struct ProjectUse {
+/// What an account has had and holds.
+#[derive(Clone, Copy, Default)]
+struct AccountUse {
     had: u128,
     held: u64,
     jobs: u32,
-    /// In order of their names.
-    users: Vec<String>,
+    /// Its place among those that wait.
+    rank: Option<u32>,
 }
 
-impl Used {
-    /// Each account is looked at once: there may be thousands, and whoever asks for the report has
-    /// the state locked.
-    fn of(
-        had: BTreeMap<(ProjectName, String), u128>,
-        held: BTreeMap<(ProjectName, String), (u32, u64)>,
-        rank: BTreeMap<(ProjectName, String), u32>,
-    ) -> Used {
-        let mut of_project: BTreeMap<ProjectName, ProjectUse> = BTreeMap::new();
-        for (key, value) in &had {
-            let of = of_project.entry(key.0.clone()).or_default();
-            let (jobs, milli) = held.get(key).copied().unwrap_or_default();
-            of.had += value;
-            of.held += milli;
-            of.jobs += jobs;
-            of.users.push(key.1.clone());
-        }
-        Used { had, held, rank, of_project }
+impl AccountUse {
+    /// Of several together.
+    fn of(all: impl Iterator<Item = AccountUse>) -> AccountUse {
+        all.fold(AccountUse::default(), |a, b| AccountUse {
+            had: a.had + b.had,
+            held: a.held + b.held,
+            jobs: a.jobs + b.jobs,
+            rank: a.rank.into_iter().chain(b.rank).min(),
+        })
     }
+}
+
+/// The same of a project.
+struct ProjectUse<'a> {
+    name: &'a ProjectName,
+    all: AccountUse,
+    /// And of its users, in order of their names.
+    users: Vec<(&'a str, AccountUse)>,
 }
 
 /// Of all, in thousandths, rounded: 2 of 12 are 16.7%.

@@ -167,12 +167,12 @@ impl State {
     }
 
     /// Nodes that are reserved for waiting jobs of others which would still be there at `start`.
-    fn kept_at(&self, r: &Reservation, start: Time) -> BTreeSet<&NodeName> {
+    fn kept_at(&self, r: &Reservation, start: Time) -> BTreeSet<NodeName> {
         let jobs = self.index.reserved_starts.iter().filter_map(|(_, id)| self.jobs.get(id));
         jobs.filter(|j| !admits(r, j))
             .filter_map(|j| j.reserved_start.as_ref().map(|p| (j, p)))
             .filter(|(j, p)| j.spec.time_limit.is_none_or(|l| p.at + l > start))
-            .flat_map(|(_, p)| p.nodes.iter())
+            .flat_map(|(_, p)| p.nodes.iter().cloned())
             .collect()
     }
 

@@ -6,7 +6,6 @@ use muster_model::units::Time;
 use muster_scheduler::Work;
 use muster_scheduler::fairshare::{ShareNode, ranks};
 use muster_scheduler::history::RuntimeEstimate;
-use std::collections::BTreeMap;
 
 impl State {
     /// Each waiting account's place in fair share, by its number in the queue.
@@ -26,17 +25,20 @@ impl State {
         let waiting = self.index.cluster.queue.accounts();
         let mut waiting = waiting.map(|((p, u), i)| ((p, &**u), i)).peekable();
         let mut had = self.usage.iter().map(|((p, u), had)| ((p, u.as_str()), had)).peekable();
-        let mut users: BTreeMap<&ProjectName, Vec<ShareNode>> = BTreeMap::new();
+        let mut users: Vec<(&ProjectName, Vec<ShareNode>)> = Vec::new();
         loop {
             let next = [waiting.peek().map(|(who, _)| *who), had.peek().map(|(who, _)| *who)];
             let Some(next) = next.into_iter().flatten().min() else { break };
             let account = waiting.next_if(|(who, _)| *who == next).map(|(_, i)| i);
             let usage = had.next_if(|(who, _)| *who == next).map_or(0, |(_, u)| u.at(now, half));
             let user = ShareNode { shares: 1, usage, children: Vec::new(), account };
-            users.entry(next.0).or_default().push(user);
+            match users.last_mut() {
+                Some((p, of)) if *p == next.0 => of.push(user),
+                _ => users.push((next.0, vec![user])),
+            }
         }
-        let mut projects: BTreeMap<&ProjectName, ShareNode> =
-            users.into_iter().map(|(p, children)| (p, parent(1, children))).collect();
+        let mut projects: Vec<(&ProjectName, Option<ShareNode>)> =
+            users.into_iter().map(|(p, children)| (p, Some(parent(1, children)))).collect();
         let mut roots: Vec<ShareNode> = self
             .quotas
             .tree
@@ -44,14 +46,14 @@ impl State {
             .filter(|q| q.parent.is_none())
             .map(|q| self.quota_node(&q.name, &mut projects, 0))
             .collect();
-        roots.extend(projects.into_values());
+        roots.extend(projects.into_iter().filter_map(|(_, project)| project));
         roots
     }
 
     fn quota_node(
         &self,
         name: &Label,
-        projects: &mut BTreeMap<&ProjectName, ShareNode>,
+        projects: &mut [(&ProjectName, Option<ShareNode>)],
         depth: usize,
     ) -> ShareNode {
         let mut children = Vec::new();
@@ -60,7 +62,10 @@ impl State {
             for q in &self.quotas.tree {
                 if q.name == *name {
                     shares = q.shares;
-                    children.extend(q.projects.iter().filter_map(|p| projects.remove(p)));
+                    children.extend(q.projects.iter().filter_map(|p| {
+                        let i = projects.binary_search_by(|of| of.0.cmp(p)).ok()?;
+                        projects[i].1.take()
+                    }));
                 }
                 if q.parent.as_ref() == Some(name) {
                     children.push(self.quota_node(&q.name, projects, depth + 1));
@@ -90,6 +95,7 @@ mod tests {
     use muster_model::spec::{Priority, Tier};
     use muster_model::units::Span;
     use muster_scheduler::Demand;
+    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     fn who(n: u64) -> (ProjectName, String) {

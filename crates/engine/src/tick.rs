@@ -224,7 +224,7 @@ impl Engine {
 
     /// The lowest port that no attempt uses on any of these hosts. Ranks on one host, whatever
     /// node they belong to, never meet on a port.
-    pub(crate) fn free_port(&self, hosts: &BTreeSet<&str>) -> Option<u16> {
+    pub(crate) fn free_port(&self, hosts: &[&str]) -> Option<u16> {
         let taken: Vec<_> = hosts.iter().filter_map(|h| self.state.index.ports.get(*h)).collect();
         let (first, last) = self.policy.ports;
         // Starting from a point that moves with each record keeps a port from being used again

@@ -1,15 +1,13 @@
-//! Every threshold, with where it comes from. A site may change any of them by a file.
+//! Every threshold, with where it comes from.
 //!
 //! Sources: "DCGM" is NVIDIA's data centre GPU manager (health watches of 4.6); "`NVSentinel`" its
 //! monitors' defaults; "gpud" Lepton's agent; "EROICA", "Minder", "Greyhound", "Holmes" and
 //! "OSDI'25" the papers on stragglers of those names; "IBTA" the `InfiniBand` specification.
 
 use muster_model::units::Span;
-use serde::{Deserialize, Serialize};
 
 /// Thresholds of the watch. The defaults are for H100-class fleets with a row every 1 to 10 s.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WatchConfig {
     /// A GPU is busy from this percentage of use. Half: below it, clocks and heat say little.
     pub busy_util: f64,
@@ -175,19 +173,4 @@ impl Default for WatchConfig {
 /// Milliseconds of a span, for sums with times.
 pub(crate) fn ms(span: Span) -> i64 {
     i64::try_from(span.0).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_changes_what_it_names_and_nothing_else() {
-        let c: WatchConfig = toml::from_str("flaps = 5\nload_for = \"2m\"").expect("good");
-        assert_eq!((c.flaps, c.load_for), (5, Span::mins(2)));
-        assert_eq!(c.margin, WatchConfig::default().margin);
-        assert!(toml::from_str::<WatchConfig>("flips = 5").is_err());
-        let text = toml::to_string(&c).expect("written");
-        assert_eq!(toml::from_str::<WatchConfig>(&text).expect("read"), c);
-    }
 }

@@ -27,6 +27,7 @@ mod tests;
 
 use crate::modes::mode;
 use muster_model::FailureMode;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::fault::FaultClass;
 use muster_model::finding::Severity;
@@ -129,10 +130,10 @@ pub fn correlate(
         })
         .collect();
     seen.sort_by_key(|s| (s.hit.at, s.hit.id));
-    let names: BTreeSet<&NodeName> = seen.iter().map(|s| s.node).collect();
-    let numbers: BTreeMap<&NodeName, u32> = names.into_iter().zip(0..).collect();
+    let names: Vec<&NodeName> = distinct(seen.iter().map(|s| s.node));
     for s in &mut seen {
-        s.no = numbers.get(s.node).copied().unwrap_or(0);
+        let at = names.binary_search(&s.node).unwrap_or(0);
+        s.no = u32::try_from(at).unwrap_or(u32::MAX);
     }
     let mut taken = BTreeSet::new();
     let mut out = others::storage(hits, now, &mut taken);
@@ -185,8 +186,7 @@ fn nodes_of(hits: &[LocatedFinding<'_>]) -> BTreeSet<u32> {
 }
 
 fn ids_of(hits: &[LocatedFinding<'_>]) -> Vec<u64> {
-    let ids: BTreeSet<u64> = hits.iter().map(|s| s.hit.id).collect();
-    ids.into_iter().collect()
+    distinct(hits.iter().map(|s| s.hit.id))
 }
 
 fn worst(hits: &[LocatedFinding<'_>]) -> Severity {
@@ -195,12 +195,9 @@ fn worst(hits: &[LocatedFinding<'_>]) -> Severity {
 
 /// Kinds by how many nodes they were found on, the most frequent first.
 fn kinds_of<'a>(hits: &[LocatedFinding<'a>]) -> Vec<(&'a str, usize)> {
-    let pairs: BTreeSet<(&str, u32)> = hits.iter().map(|s| (s.hit.kind, s.no)).collect();
-    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-    for (kind, _) in pairs {
-        *count.entry(kind).or_default() += 1;
-    }
-    let mut kinds: Vec<_> = count.into_iter().collect();
+    let pairs: Vec<(&str, u32)> = distinct(hits.iter().map(|s| (s.hit.kind, s.no)));
+    let count = pairs.chunk_by(|a, b| a.0 == b.0).map(|of| (of[0].0, of.len()));
+    let mut kinds: Vec<(&str, usize)> = count.collect();
     kinds.sort_by_key(|(k, n)| (std::cmp::Reverse(*n), *k));
     kinds
 }

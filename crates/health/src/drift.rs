@@ -59,34 +59,29 @@ impl Drift {
 #[must_use]
 pub fn drift<'a>(nodes: impl IntoIterator<Item = Setup<'a>>) -> BTreeMap<NodeName, Vec<Drift>> {
     // Who has which version of what, by group and component.
-    type Held<'a> = BTreeMap<&'a str, Vec<&'a NodeName>>;
-    let mut groups: BTreeMap<(&str, &str, &str), Held<'a>> = BTreeMap::new();
+    let mut held: Vec<((&str, &str, &str), &str, &NodeName)> = Vec::new();
     for n in nodes {
         for (component, version) in n.versions.iter().filter(|(_, v)| !v.is_empty()) {
-            let held = groups.entry((n.pool, n.sku, component)).or_default();
-            held.entry(version).or_default().push(n.node);
+            held.push(((n.pool, n.sku, component.as_str()), version.as_str(), n.node));
         }
     }
+    held.sort_by_key(|(group, version, _)| (*group, *version));
     let mut out: BTreeMap<NodeName, Vec<Drift>> = BTreeMap::new();
-    for ((_, _, component), held) in groups {
-        let peers: usize = held.values().map(Vec::len).sum();
-        let Some((most, agree)) = held.iter().map(|(v, n)| (*v, n.len())).max_by_key(|h| h.1)
-        else {
-            continue;
-        };
+    for group in held.chunk_by(|a, b| a.0 == b.0) {
+        let peers = group.len();
+        let versions = group.chunk_by(|a, b| a.1 == b.1).map(|of| (of[0].1, of.len()));
+        let Some((most, agree)) = versions.max_by_key(|v| v.1) else { continue };
         if peers < PEERS_MIN || agree * 100 < peers * AGREE_PERCENT {
             continue;
         }
-        for (has, nodes) in held.iter().filter(|(v, _)| **v != most) {
-            for node in nodes {
-                out.entry((*node).clone()).or_default().push(Drift {
-                    component: component.to_owned(),
-                    has: (*has).to_owned(),
-                    most: most.to_owned(),
-                    agree,
-                    peers,
-                });
-            }
+        for ((_, _, component), has, node) in group.iter().filter(|one| one.1 != most) {
+            out.entry((*node).clone()).or_default().push(Drift {
+                component: (*component).to_owned(),
+                has: (*has).to_owned(),
+                most: most.to_owned(),
+                agree,
+                peers,
+            });
         }
     }
     out
@@ -96,16 +91,17 @@ pub fn drift<'a>(nodes: impl IntoIterator<Item = Setup<'a>>) -> BTreeMap<NodeNam
 /// such as a rollout that has begun or is nearly over; what one node has alone is its own.
 #[must_use]
 pub fn by_cause(all: &BTreeMap<NodeName, Vec<Drift>>) -> BTreeMap<Entity, Vec<String>> {
-    let mut shared: BTreeMap<(&str, &str), Vec<(&NodeName, &Drift)>> = BTreeMap::new();
-    for (node, d) in all.iter().flat_map(|(n, found)| found.iter().map(move |d| (n, d))) {
-        shared.entry((d.component.as_str(), d.has.as_str())).or_default().push((node, d));
-    }
+    let found = all.iter().flat_map(|(n, found)| found.iter().map(move |d| (n, d)));
+    let mut found: Vec<(&NodeName, &Drift)> = found.collect();
+    found.sort_by_key(|(_, d)| (&d.component, &d.has));
     let mut out: BTreeMap<Entity, Vec<String>> = BTreeMap::new();
-    for ((component, has), of) in shared {
-        let version = Entity::Version(component.to_owned(), has.to_owned());
+    let same = |a: &Drift, b: &Drift| a.component == b.component && a.has == b.has;
+    for of in found.chunk_by(|a, b| same(a.1, b.1)) {
+        let Drift { component, has, .. } = of[0].1;
+        let version = Entity::Version(component.clone(), has.clone());
         // A name that could not be read back from the log is none.
         let readable = version.to_string().parse::<Entity>().is_ok_and(|read| read == version);
-        match &of[..] {
+        match of {
             [(_, first), _, ..] if readable => {
                 let Drift { most, agree, peers, .. } = first;
                 let nodes = of.len();
@@ -120,7 +116,7 @@ pub fn by_cause(all: &BTreeMap<NodeName, Vec<Drift>>) -> BTreeMap<Entity, Vec<St
                 out.insert(version, vec![line]);
             }
             _ => {
-                for (node, d) in &of {
+                for (node, d) in of {
                     out.entry(Entity::Node((*node).clone())).or_default().push(d.words());
                 }
             }

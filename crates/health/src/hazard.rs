@@ -12,12 +12,10 @@ mod tables;
 mod tests;
 
 use crate::series::exp_neg;
-use serde::{Deserialize, Serialize};
 pub use tables::{FLEET, TITAN};
 
 /// How warm a place in its rack or board is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
     /// Where the air comes in.
     Cool,
@@ -28,8 +26,7 @@ pub enum Slot {
 }
 
 /// What is known of a GPU. None is not known, which is not the same as zero.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Precursors {
     /// Correctable memory errors a day.
     pub sbe_slope: Option<u32>,

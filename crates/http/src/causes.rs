@@ -14,6 +14,7 @@ use muster_health::modes;
 use muster_model::JobId;
 use muster_model::alert::{Topic, Urgency};
 use muster_model::breaker::Breaker;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::finding::{Finding, Severity};
 use muster_model::ids::AttemptKey;
@@ -151,9 +152,9 @@ fn cause(
     let jobs = jobs(s, &affected, &nodes);
     let ended = ended(s, caller, g);
     let pending = || g.remediations.iter().filter(|r| r.is_pending());
-    let on: BTreeSet<&NodeName> = pending().map(|r| &r.node).collect();
+    let on: Vec<&NodeName> = distinct(pending().map(|r| &r.node));
     let stopped = jobs_on(s, caller, &on);
-    let projects: BTreeSet<&String> = jobs.iter().map(|j| &j.project).collect();
+    let projects: BTreeSet<String> = jobs.iter().map(|j| j.project.clone()).collect();
     // Where all that is found is a remark, it is called one.
     let gravest = found.iter().filter(|f| f.seen.kind == kind).map(|f| f.seen.severity).max();
     let remediations: Vec<_> = g.remediations.iter().map(|r| remediations::view(s, r)).collect();
@@ -176,7 +177,7 @@ fn cause(
         remediations,
         nodes_count: nodes.len() as u64,
         nodes: nodes.iter().take(NAMED).map(ToString::to_string).collect(),
-        projects: projects.into_iter().cloned().collect(),
+        projects: projects.into_iter().collect(),
         jobs_affected: jobs.len() as u64,
         jobs: jobs.into_iter().take(NAMED).collect(),
         ended_attempts_count: ended.len() as u64,
@@ -192,7 +193,7 @@ fn attempt_name(s: &Site, key: AttemptKey) -> Option<String> {
 }
 
 /// These jobs, each with the nodes among these that it runs on.
-fn jobs(s: &Site, of: &BTreeMap<JobId, u32>, nodes: &BTreeSet<&NodeName>) -> Vec<CauseJob> {
+fn jobs(s: &Site, of: &BTreeMap<JobId, u32>, nodes: &[&NodeName]) -> Vec<CauseJob> {
     let known = of.iter().filter_map(|(id, gpus)| Some((s.jobs.get(id)?, *gpus)));
     let shown = known.map(|(j, gpus)| {
         let on = nodes.iter().filter(|n| !s.slots_on(j.id, n).is_empty());
@@ -208,7 +209,7 @@ fn jobs(s: &Site, of: &BTreeMap<JobId, u32>, nodes: &BTreeSet<&NodeName>) -> Vec
 }
 
 /// All that hold something on these nodes: what is done there may stop them, whatever they do.
-fn jobs_on(s: &Site, caller: &Caller, nodes: &BTreeSet<&NodeName>) -> Vec<CauseJob> {
+fn jobs_on(s: &Site, caller: &Caller, nodes: &[&NodeName]) -> Vec<CauseJob> {
     let here = nodes.iter().flat_map(|n| s.attempts_on(n));
     let seen = here.filter(|j| caller.sees(&j.project));
     let gpus = |j: &Job| -> u32 {
@@ -273,9 +274,9 @@ impl RunbookLookup<'_> {
 }
 
 /// All nodes that a cause is about.
-fn nodes<'a>(g: &CauseGroup<'a>) -> BTreeSet<&'a NodeName> {
+fn nodes<'a>(g: &CauseGroup<'a>) -> Vec<&'a NodeName> {
     let on = g.findings.iter().filter_map(|f| f.seen.entity.node());
-    on.chain(g.remediations.iter().map(|r| &r.node)).collect()
+    distinct(on.chain(g.remediations.iter().map(|r| &r.node)))
 }
 
 /// Is a run, which has these variables, about a cause on these nodes that would give a run `vars`? One

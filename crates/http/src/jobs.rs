@@ -22,7 +22,6 @@ use muster_scheduler::WAITS;
 use muster_server::agents::RankStep;
 use muster_server::brain::{Attach, Brain, BrainError, Committed};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Instant;
@@ -376,12 +375,10 @@ fn speaker<'a>(tasks: impl Iterator<Item = &'a ModelJob>) -> Option<&'a ModelJob
 
 /// How many jobs stand where, for people: `3 queued, 2 running`.
 fn states(jobs: &[Arc<ModelJob>]) -> String {
-    let mut counts: BTreeMap<(JobState, &str), usize> = BTreeMap::new();
-    for j in jobs {
-        *counts.entry((j.state, j.word())).or_default() += 1;
-    }
-    let each: Vec<String> = counts.iter().map(|((_, s), n)| format!("{n} {s}")).collect();
-    each.join(", ")
+    let mut all: Vec<(JobState, &str)> = jobs.iter().map(|j| (j.state, j.word())).collect();
+    all.sort_unstable();
+    let each = all.chunk_by(|a, b| a == b).map(|of| format!("{} {}", of.len(), of[0].1));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Get the tasks of an array in short.

@@ -198,17 +198,19 @@ fn remediations(s: &Site, from: Time, to: Time) -> BTreeMap<String, u64> {
 /// What nodes have, by version. `agents` are those that are connected: each says its version when it
 /// connects, also where the inventory has none, as of simulated nodes.
 pub(crate) fn versions(s: &Site, agents: &BTreeMap<NodeName, String>) -> Vec<VersionCount> {
-    let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let mut all: Vec<(String, String)> = Vec::new();
     for n in s.nodes.values().filter(|n| n.stage != Stage::Retired) {
         let i = &n.inventory;
         let kernel = ("kernel".to_owned(), i.kernel.clone());
         let agent = agents.get(&n.name).map(|v| ("agent".to_owned(), v.clone()));
         let of = i.versions.iter().filter(|(what, _)| agent.is_none() || *what != "agent");
         let of: Vec<_> = of.map(|(what, v)| (what.clone(), v.clone())).collect();
-        for key in of.into_iter().chain([kernel]).chain(agent).filter(|(_, v)| !v.is_empty()) {
-            *counts.entry(key).or_insert(0) += 1;
-        }
+        all.extend(of.into_iter().chain([kernel]).chain(agent).filter(|(_, v)| !v.is_empty()));
     }
-    let row = |((what, version), nodes)| VersionCount { what, version, nodes };
-    counts.into_iter().map(row).take(200).collect()
+    all.sort_unstable();
+    let row = |of: &[(String, String)]| {
+        let (what, version) = of[0].clone();
+        VersionCount { what, version, nodes: of.len() as u64 }
+    };
+    all.chunk_by(|a, b| a == b).map(row).take(200).collect()
 }

@@ -53,3 +53,11 @@ pub use failure_mode::FailureMode;
 pub use ids::{AttemptKey, Epoch, JobId, Seq, SiteId};
 pub use names::{NodeName, ProjectName};
 pub use units::{Bytes, Span, Time};
+
+/// Each once, in order.
+pub fn distinct<T: Ord>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = all.into_iter().collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}

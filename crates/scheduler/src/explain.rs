@@ -19,12 +19,10 @@ use muster_model::policy::SitePolicy;
 use muster_model::spec::{GpuPart, Group, Tier};
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One constraint, and what it leaves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Constraint {
     /// Short name.
     pub name: String,
@@ -37,12 +35,11 @@ pub struct Constraint {
     /// This is the one that stops the job.
     pub binding: bool,
     /// Whoever submits the job has to know it at once: waiting does not change it, or it costs work.
-    #[serde(default)]
     pub warning: bool,
 }
 
 /// A job that goes first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobAhead {
     /// The job that goes first.
     pub job: JobId,
@@ -51,24 +48,22 @@ pub struct JobAhead {
 }
 
 /// When it may start.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Estimate {
     /// Not before this by durations seen; none when too few were seen, or nobody asked (see
     /// [`forecast`](crate::forecast)).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earliest: Option<Time>,
     /// Not after this by time limits as written.
     pub at: Time,
     /// Nodes are reserved for it from `at` on: no job that is let in before delays it. Otherwise `at`
     /// follows from the jobs that are there now, and others that go first move it.
-    #[serde(default)]
     pub reserved: bool,
     /// What it rests on.
     pub basis: String,
 }
 
 /// Why a job waits.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Explanation {
     /// One sentence.
     pub summary: String,
@@ -87,13 +82,10 @@ pub struct Explanation {
     /// Smallest changes that would start it now.
     pub suggestions: Vec<String>,
     /// Jobs that would be stopped or shrunk for it; the plan's own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gives_way: Vec<JobId>,
     /// From when on they may be, where they have not run for long enough yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gives_way_from: Option<Time>,
     /// Where it would go if it started now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would_go: Option<String>,
 }
 
@@ -380,11 +372,10 @@ impl<'a> ExplanationBuilder<'a> {
         let size = size.max(1);
         let able = |e: &Entry| self.q.asks.iter().any(|a| e.ever_capable(a));
         let whole = |nodes: &mut dyn Iterator<Item = &Entry>| {
-            let mut by: BTreeMap<u32, u32> = BTreeMap::new();
-            for e in nodes.filter(|e| able(e)) {
-                *by.entry(e.domains[0]).or_default() += 1;
-            }
-            by.values().map(|n| n / size * size).sum::<u32>()
+            let mut domains: Vec<u32> = nodes.filter(|e| able(e)).map(|e| e.domains[0]).collect();
+            domains.sort_unstable();
+            let counts = domains.chunk_by(|a, b| a == b).map(|d| u32::try_from(d.len()));
+            counts.map(|n| n.unwrap_or(u32::MAX) / size * size).sum::<u32>()
         };
         match level {
             Level::Node => u32::from(size == 1),
@@ -446,26 +437,28 @@ impl<'a> ExplanationBuilder<'a> {
     }
 
     fn blocked_words(&self) -> String {
-        let mut by: BTreeMap<&'static str, u32> = BTreeMap::new();
+        let mut all: Vec<&'static str> = Vec::new();
         for e in self.c.fleet.entries() {
             if self.q.asks.iter().any(|a| e.ever_capable(a)) {
                 match e.facts.block {
-                    Some(b) => *by.entry(Block::words(b)).or_default() += 1,
+                    Some(b) => all.push(b.words()),
                     None if e.facts.role == NodeRole::Suspect => {
-                        *by.entry(Block::Suspect.words()).or_default() += 1;
+                        all.push(Block::Suspect.words());
                     }
-                    None if !e.open() => *by.entry("reserved as spares").or_default() += 1,
+                    None if !e.open() => all.push("reserved as spares"),
                     None if !self.q.asks.iter().any(|a| e.capable(a)) => {
-                        *by.entry("with a GPU missing or excluded").or_default() += 1;
+                        all.push("with a GPU missing or excluded");
                     }
                     None => {}
                 }
             }
         }
-        if by.is_empty() {
+        if all.is_empty() {
             return "every such node is in service".into();
         }
-        by.iter().map(|(b, n)| format!("{n} {b}")).collect::<Vec<_>>().join(", ")
+        all.sort_unstable();
+        let counts = all.chunk_by(|a, b| a == b).map(|of| format!("{} {}", of.len(), of[0]));
+        counts.collect::<Vec<_>>().join(", ")
     }
 
     /// Nothing where a quota or a limit stops the job.

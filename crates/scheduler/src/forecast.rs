@@ -9,12 +9,13 @@ use crate::history::History;
 use crate::plan::{Start, Victim, plan};
 use crate::preempt::preemptible_at;
 use crate::work::{ENDLESS_MS, FAR, Work};
+use muster_model::distinct;
 use muster_model::ids::JobId;
 use muster_model::job::Basis;
 use muster_model::placement::Placement;
 use muster_model::policy::SitePolicy;
 use muster_model::units::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
@@ -35,9 +36,21 @@ const LONGER: usize = 8;
 /// in all. Those without a limit are kept apart (`true`).
 #[derive(Debug, Clone)]
 pub struct Durations<U, G> {
-    users: BTreeMap<(U, bool), Vec<u32>>,
-    groups: BTreeMap<(G, bool), Vec<u32>>,
-    all: BTreeMap<bool, Vec<u32>>,
+    users: Vec<((U, bool), Vec<u32>)>,
+    groups: Vec<((G, bool), Vec<u32>)>,
+    all: Vec<(bool, Vec<u32>)>,
+}
+
+/// The parts of each key, in order.
+fn lists<K: Ord + Clone>(mut parts: Vec<(K, u32)>) -> Vec<(K, Vec<u32>)> {
+    parts.sort_unstable();
+    let of_one = parts.chunk_by(|a, b| a.0 == b.0);
+    of_one.map(|of| (of[0].0.clone(), of.iter().map(|(_, part)| *part).collect())).collect()
+}
+
+fn list<'a, K: Ord>(lists: &'a [(K, Vec<u32>)], key: &K) -> Option<&'a Vec<u32>> {
+    let at = lists.binary_search_by(|(k, _)| k.cmp(key)).ok()?;
+    Some(&lists[at].1)
 }
 
 fn parts(ms: u64, of: u64) -> u32 {
@@ -49,25 +62,20 @@ impl<U: Ord + Clone, G: Ord + Clone> Durations<U, G> {
     /// All that is remembered; `group` says whose jobs speak for a user who has too few.
     #[must_use]
     pub fn new(history: &History<U>, group: impl Fn(&U) -> G) -> Self {
-        let mut out =
-            Durations { users: BTreeMap::new(), groups: BTreeMap::new(), all: BTreeMap::new() };
+        let (mut users, mut groups, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for (user, limit, run) in history.past() {
             let (part, endless) = (parts(run, limit), limit == ENDLESS_MS);
-            out.users.entry((user.clone(), endless)).or_default().push(part);
-            out.groups.entry((group(user), endless)).or_default().push(part);
-            out.all.entry(endless).or_default().push(part);
+            users.push(((user.clone(), endless), part));
+            groups.push(((group(user), endless), part));
+            all.push((endless, part));
         }
-        let of_some = out.users.values_mut().chain(out.groups.values_mut());
-        for list in of_some.chain(out.all.values_mut()) {
-            list.sort_unstable();
-        }
-        out
+        Durations { users: lists(users), groups: lists(groups), all: lists(all) }
     }
 
     /// How many jobs with a time limit are remembered.
     #[must_use]
     pub fn seen(&self) -> usize {
-        self.all.get(&false).map_or(0, Vec::len)
+        list(&self.all, &false).map_or(0, Vec::len)
     }
 
     /// How long a job lasts in all that has run for `ran`: as long as one of those that ran longer, or somewhere
@@ -77,9 +85,10 @@ impl<U: Ord + Clone, G: Ord + Clone> Durations<U, G> {
         let limit = w.limit_ms();
         let endless = limit == ENDLESS_MS;
         let enough = |l: &&Vec<u32>| l.len() >= ENOUGH;
-        let of_user = self.users.get(&(user, endless)).filter(enough);
-        let of_group = || self.groups.get(&(group, endless)).filter(enough);
-        let past = of_user.or_else(of_group).or_else(|| self.all.get(&endless).filter(enough))?;
+        let of_user = list(&self.users, &(user, endless)).filter(enough);
+        let of_group = || list(&self.groups, &(group, endless)).filter(enough);
+        let of_all = || list(&self.all, &endless).filter(enough);
+        let past = of_user.or_else(of_group).or_else(of_all)?;
         let so_far = parts(ran.0, limit);
         let longer = &past[past.partition_point(|p| *p <= so_far)..];
         // One more runs to its limit: that it ran longer than all before it says nothing else.
@@ -209,8 +218,7 @@ pub fn later_preemption(
     now: Time,
 ) -> Option<(Time, PlannedPreemption)> {
     let w = c.queue.get(job)?.clone();
-    let times: BTreeSet<Time> = preemptible_at(c, &w, policy, now).collect();
-    let times: Vec<Time> = times.into_iter().collect();
+    let times: Vec<Time> = distinct(preemptible_at(c, &w, policy, now));
     let planned = |at: Time| Some((at, planned_preemption(c.clone(), job, policy, at)?));
     // The more have run long enough, the more can be stopped: the first moment is found by halves.
     let mut found = planned(*times.last()?)?;

@@ -155,16 +155,17 @@ impl<'a, 'q> Search<'a, 'q> {
     /// costs least.
     fn in_pieces(&self, ways: &Ways, need: usize, size: usize) -> Option<Choice> {
         let f = &self.c.fleet;
-        let mut left: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for (i, w) in ways.nodes.iter().enumerate() {
-            let domain = f.entry(w.pos.ix).domains[0];
-            left.entry(f.domains[domain as usize].order).or_default().push(i);
-        }
+        let order = |i: usize| f.domains[f.entry(ways.nodes[i].pos.ix).domains[0] as usize].order;
+        let mut all: Vec<(u64, usize)> = (0..ways.nodes.len()).map(|i| (order(i), i)).collect();
+        all.sort_unstable();
+        let by_domain = all.chunk_by(|a, b| a.0 == b.0);
+        let mut left: Vec<Vec<usize>> =
+            by_domain.map(|of| of.iter().map(|(_, i)| *i).collect()).collect();
         let mut it = ways.nothing_chosen();
         let mut have = 0;
         while have < need {
-            let mut best: Option<(u128, u64, Vec<usize>)> = None;
-            for (domain, nodes) in left.iter().filter(|(_, n)| n.len() >= size) {
+            let mut best: Option<(u128, usize, Vec<usize>)> = None;
+            for (domain, nodes) in left.iter().enumerate().filter(|(_, n)| n.len() >= size) {
                 let mut by: Vec<usize> = nodes.clone();
                 by.sort_by_cached_key(|i| (ways.cost(*i, &it.gone), ways.nodes[*i].pos));
                 by.truncate(size);
@@ -175,13 +176,11 @@ impl<'a, 'q> Search<'a, 'q> {
                 let stay = jobs.iter().map(|j| *j as usize).filter(|j| !it.gone[*j]);
                 let here: u128 = stay.map(|j| ways.costs[j]).sum();
                 if best.as_ref().is_none_or(|(least, ..)| here < *least) {
-                    best = Some((here, *domain, by));
+                    best = Some((here, domain, by));
                 }
             }
             let (_, domain, piece) = best?;
-            if let Some(nodes) = left.get_mut(&domain) {
-                nodes.retain(|i| !piece.contains(i));
-            }
+            left[domain].retain(|i| !piece.contains(i));
             have += piece.len();
             for i in piece {
                 it.chosen[i] = true;

@@ -228,7 +228,8 @@ impl Mix {
         }
         if self.counts.len() > MAX_COUNTED {
             let counts = std::mem::take(&mut self.counts);
-            self.counts = heaviest(counts, MAX_COUNTED / 2).into_iter().collect();
+            let counts = heaviest(counts.into_iter().collect(), MAX_COUNTED / 2);
+            self.counts = counts.into_iter().collect();
         }
         self.arrivals = self.counts.values().sum();
     }
@@ -349,21 +350,20 @@ impl Mix {
 
     /// How often a piece of each size was asked for.
     fn sizes(&self) -> Vec<(u16, u64)> {
-        let mut sizes = BTreeMap::new();
+        let mut sizes = Vec::new();
         for (kind, &n) in &self.counts {
             let (pieces, size) = kind.ask.pieces();
             if pieces > 0 && size > 0 {
-                *sizes.entry(size).or_insert(0) += n.saturating_mul(u64::from(pieces));
+                sizes.push((size, n.saturating_mul(u64::from(pieces))));
             }
         }
         heaviest(sizes, MAX_SIZES)
     }
 
     fn summed_ratios(&self) -> Vec<Ratio> {
-        let mut by_need = BTreeMap::new();
+        let mut by_need = Vec::new();
         for (kind, &n) in self.counts.iter().filter(|(k, _)| k.ask.milli() > 0) {
-            *by_need.entry((kind.cpu, kind.mem, kind.ask.milli())).or_insert(0) +=
-                Self::demand(kind, n);
+            by_need.push(((kind.cpu, kind.mem, kind.ask.milli()), Self::demand(kind, n)));
         }
         let kept = heaviest(by_need, MAX_KINDS);
         let total = kept.iter().map(|&(_, d)| d).sum::<u64>().max(1);
@@ -377,10 +377,10 @@ impl Mix {
 
     fn summed_blocks(&self) -> Vec<Block> {
         let total = self.total_demand();
-        let mut kinds = BTreeMap::new();
+        let mut kinds = Vec::new();
         for (kind, &n) in &self.counts {
             if let GpuAsk::Whole(gpus @ 2..) = kind.ask {
-                kinds.insert((kind, gpus), Self::demand(kind, n));
+                kinds.push(((kind, gpus), Self::demand(kind, n)));
             }
         }
         let block = |((k, gpus), demand): ((&Kind, u32), u64)| Block {
@@ -472,10 +472,17 @@ fn rate(milli: u32, needs: u64) -> u32 {
     u32::try_from(rate).unwrap_or(MAX_RATE).min(MAX_RATE)
 }
 
-/// The `most` entries of greatest weight, ties by key.
-fn heaviest<K: Ord>(map: BTreeMap<K, u64>, most: usize) -> Vec<(K, u64)> {
-    let mut all: Vec<(K, u64)> = map.into_iter().collect();
-    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+/// The `most` keys of greatest weight in all, ties by key.
+fn heaviest<K: Ord>(mut all: Vec<(K, u64)>, most: usize) -> Vec<(K, u64)> {
+    all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    all.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
+    all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     all.truncate(most);
     all
 }

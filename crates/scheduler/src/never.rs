@@ -4,11 +4,11 @@ use crate::fleet::Fleet;
 use crate::mig;
 use crate::node::{Ask, Entry, Part};
 use crate::words::plural;
+use muster_model::distinct;
 use muster_model::near::closest;
 use muster_model::node::NodeRole;
 use muster_model::spec::{GpuPart, Group};
 use muster_model::units::Bytes;
-use std::collections::BTreeSet;
 
 /// SKUs that are named one by one.
 const SKUS_SHOWN: usize = 8;
@@ -47,14 +47,13 @@ pub(crate) fn unmet(f: &Fleet, g: &Group, a: &Ask) -> Option<Unmet> {
     if let Some(names) = &g.sku {
         // A node without GPUs has no SKU.
         let known = left.iter().map(|e| e.facts.sku.as_str());
-        let known: BTreeSet<&str> = known.filter(|s| !s.is_empty()).collect();
+        let known: Vec<&str> = distinct(known.filter(|s| !s.is_empty()));
         left.retain(|e| names.split('|').any(|n| n == e.facts.sku));
         let sku = names.replace('|', " or ");
         if left.is_empty() {
             if known.is_empty() {
                 return Unmet::because(format!("no {node} is of SKU {sku}: none has GPUs"), None);
             }
-            let known: Vec<&str> = known.into_iter().collect();
             let near = names.split('|').find_map(|n| closest(n, &known));
             let there = known[..known.len().min(SKUS_SHOWN)].join(", ");
             let words = format!("no {node} is of SKU {sku}: there is {there}");
@@ -67,8 +66,7 @@ pub(crate) fn unmet(f: &Fleet, g: &Group, a: &Ask) -> Option<Unmet> {
         if left.is_empty() {
             return Unmet::because(format!("no {node} has a GPU in MIG mode"), None);
         }
-        let known: BTreeSet<String> =
-            left.iter().flat_map(|e| mig::profiles(&e.facts.sku)).collect();
+        let known: Vec<String> = distinct(left.iter().flat_map(|e| mig::profiles(&e.facts.sku)));
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         left.retain(|e| a.skus >> e.sku & 1 == 1);
         if left.is_empty() {

@@ -6,7 +6,6 @@ use crate::node::Entry;
 use crate::place::Query;
 use muster_model::spec::Spread;
 use muster_model::topology::Level;
-use std::collections::BTreeMap;
 
 /// Chooses `n` of the nodes, which are in the order of the topology.
 pub(crate) fn pick(
@@ -175,27 +174,22 @@ fn segments(able: &[&Entry], n: usize, size: usize) -> Option<Vec<u32>> {
 
 /// As evenly as can be over the domains that must not fail as one.
 fn spread(able: &[&Entry], n: usize, over: Spread) -> Vec<u32> {
-    let mut groups: BTreeMap<String, Vec<&Entry>> = BTreeMap::new();
-    for e in able {
+    let domain = |e: &Entry| {
         let l = &e.facts.location;
-        let key = match over {
+        match over {
             Spread::Feed => l.feed.clone(),
             Spread::Leaf => l.path(&e.facts.name, Level::Leaf).join("/"),
             Spread::Rack => l.path(&e.facts.name, Level::Rack).join("/"),
-        };
-        groups.entry(key).or_default().push(e);
-    }
-    let counts: Vec<usize> = groups.values().map(Vec::len).collect();
+        }
+    };
+    let mut all: Vec<(String, &Entry)> = able.iter().map(|e| (domain(e), *e)).collect();
+    all.sort_by(|(a, d), (b, e)| {
+        a.cmp(b).then_with(|| (d.free_gpus(), d.pos).cmp(&(e.free_gpus(), e.pos)))
+    });
+    let groups: Vec<&[(String, &Entry)]> = all.chunk_by(|a, b| a.0 == b.0).collect();
+    let counts: Vec<usize> = groups.iter().map(|g| g.len()).collect();
     let shares = level_out(&counts, n);
-    groups
-        .values()
-        .zip(shares)
-        .flat_map(|(g, k)| {
-            let mut g = g.clone();
-            g.sort_by_key(|e| (e.free_gpus(), e.pos));
-            g.into_iter().take(k).map(|e| e.pos.ix).collect::<Vec<_>>()
-        })
-        .collect()
+    groups.iter().zip(shares).flat_map(|(g, k)| g.iter().take(k).map(|(_, e)| e.pos.ix)).collect()
 }
 
 #[cfg(test)]

@@ -302,7 +302,7 @@ pub(crate) fn find_capacity_on(
         .flat_map(|(i, a)| std::iter::repeat_n(i, a.nodes as usize))
         .collect();
     // An agent runs one slot of an attempt: no node may be named twice.
-    let once = nodes.iter().collect::<BTreeSet<_>>().len() == nodes.len();
+    let once = nodes.iter().copied().collect::<BTreeSet<u32>>().len() == nodes.len();
     if groups.len() != nodes.len() || !once {
         return None;
     }

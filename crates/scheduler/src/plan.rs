@@ -198,7 +198,7 @@ impl Cycle<'_> {
         let mut first: Vec<QueuePosition> = self.c.queue.iter().take(most as usize).collect();
         self.move_reservation_earlier(&first);
         self.add_passed(&mut first);
-        let mut reserved: BTreeMap<usize, Vec<QueuePosition>> = BTreeMap::new();
+        let mut reserved: Vec<QueuePosition> = Vec::new();
         let mut hopeless: BTreeSet<usize> = BTreeSet::new();
         let behind = self.behind_strict(&first);
         for t in &first {
@@ -213,9 +213,14 @@ impl Cycle<'_> {
                 continue;
             }
             if !self.started.contains(&t.job) {
-                reserved.entry(t.bucket()).or_default().push(*t);
+                reserved.push(*t);
             }
         }
+        reserved.sort_by_key(QueuePosition::bucket);
+        let reserved_of = |group: usize| {
+            let from = reserved.partition_point(|t| t.bucket() < group);
+            reserved[from..].iter().take_while(move |t| t.bucket() == group)
+        };
         self.strictly();
         let mut able: Vec<Candidate> = Vec::new();
         let turns: Vec<QueuePosition> = self.c.queue.heads().collect();
@@ -224,8 +229,7 @@ impl Cycle<'_> {
             let strict = any_strict && self.strict_quota(t).is_some();
             // Others of the group may have failed just now; that says nothing of those who have
             // room kept for them.
-            let kept = reserved.get(&t.bucket());
-            let kept = kept.is_some_and(|p| p.iter().any(|t| self.due(t.job) || self.ready(t.job)));
+            let kept = reserved_of(t.bucket()).any(|t| self.due(t.job) || self.ready(t.job));
             if !strict && (kept || !self.still_fails(t)) {
                 able.extend(self.candidate(t));
             }
@@ -240,7 +244,7 @@ impl Cycle<'_> {
                 return;
             }
             // What helped it may be taken by now.
-            let again = !self.out.starts.is_empty() && !reserved.contains_key(&turn.bucket());
+            let again = !self.out.starts.is_empty() && reserved_of(turn.bucket()).next().is_none();
             if again && !self.started.contains(&turn.job) && self.still_fails(turn) {
                 continue;
             }
@@ -253,7 +257,7 @@ impl Cycle<'_> {
             }
             self.mark(turn);
             // It and those behind it may still have the very nodes that are kept for them.
-            for t in reserved.get(&turn.bucket()).cloned().unwrap_or_default() {
+            for t in reserved_of(turn.bucket()) {
                 if !self.started.contains(&t.job) {
                     self.start_on_kept(t.job);
                 }

@@ -77,14 +77,23 @@ struct PreemptionRank<'a> {
     c: &'a Cluster,
     w: &'a Work,
     /// By SKU: the quota that may claim, if one may.
-    claimants: BTreeMap<&'a str, Option<usize>>,
+    claimants: Vec<(&'a str, Option<usize>)>,
     /// By owner, SKU and tier: do they live on what that quota has lent?
-    borrows: BTreeMap<(&'a ProjectName, &'a str, Tier), bool>,
+    borrows: Vec<((&'a ProjectName, &'a str, Tier), bool)>,
+}
+
+/// What a key stands for, found out where it is not `known`; that is in the order of keys.
+fn find_once<K: Ord, V: Copy>(known: &mut Vec<(K, V)>, key: K, find: impl FnOnce() -> V) -> V {
+    let at = known.binary_search_by(|(k, _)| k.cmp(&key)).unwrap_or_else(|at| {
+        known.insert(at, (key, find()));
+        at
+    });
+    known[at].1
 }
 
 impl<'a> PreemptionRank<'a> {
     fn new(c: &'a Cluster, w: &'a Work) -> PreemptionRank<'a> {
-        PreemptionRank { c, w, claimants: BTreeMap::new(), borrows: BTreeMap::new() }
+        PreemptionRank { c, w, claimants: Vec::new(), borrows: Vec::new() }
     }
 
     /// Why `w` ranks above the running job, if it does.
@@ -97,14 +106,10 @@ impl<'a> PreemptionRank<'a> {
             return Some(Rank::Priority);
         }
         let (sku, c) = (r.sku.as_str(), self.c);
-        let claimant = *self.claimants.entry(sku).or_insert_with(|| c.claimant(w, sku));
-        let claimant = claimant?;
+        let claimant = find_once(&mut self.claimants, sku, || c.claimant(w, sku))?;
         let key = (&r.work.project, sku, r.work.tier);
-        let borrows = *self
-            .borrows
-            .entry(key)
-            .or_insert_with(|| c.settled().borrows_from(key.0, claimant, sku, key.2));
-        borrows.then_some(Rank::Quota)
+        let borrows = || c.settled().borrows_from(key.0, claimant, sku, key.2);
+        find_once(&mut self.borrows, key, borrows).then_some(Rank::Quota)
     }
 }
 
@@ -229,13 +234,14 @@ fn search(
         }
         // Of those whose work would be their own then, only what was found to be borrowed.
         let project = |j: &JobId| c.running.get(j).map(|r| &r.work.project);
-        let spent: BTreeSet<&ProjectName> = owners.iter().filter_map(project).collect();
+        let mut spent: Vec<&ProjectName> = owners.iter().filter_map(project).collect();
+        spent.sort_unstable();
         let taken: BTreeSet<JobId> =
             room.victims.iter().map(|v| v.0).filter(|j| !owners.contains(j)).collect();
         able.retain(|j, cand| {
             cand.rank != Some(Rank::Quota)
                 || taken.contains(j)
-                || project(j).is_some_and(|p| !spent.contains(p))
+                || project(j).is_some_and(|p| spent.binary_search(&p).is_err())
         });
     }
     None
@@ -299,12 +305,12 @@ fn not_borrowing(c: &Cluster, w: &Work, room: &PreemptionPlan) -> BTreeSet<JobId
     let mut ledger = c.settled().clone();
     let mut out = BTreeSet::new();
     // Whose claim it is does not change while it is met.
-    let mut claimants: BTreeMap<&str, Option<usize>> = BTreeMap::new();
+    let mut claimants: Vec<(&str, Option<usize>)> = Vec::new();
     for (j, rank) in &room.victims {
         let Some(r) = c.running.get(j) else { continue };
         let sku = r.sku.as_str();
         if *rank == Rank::Quota {
-            let claimant = *claimants.entry(sku).or_insert_with(|| c.claimant(w, sku));
+            let claimant = find_once(&mut claimants, sku, || c.claimant(w, sku));
             let good =
                 claimant.is_some_and(|i| ledger.borrows_from(&r.work.project, i, sku, r.work.tier));
             if !good {

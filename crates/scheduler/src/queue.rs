@@ -11,7 +11,7 @@ use muster_model::names::ProjectName;
 use muster_model::spec::{Priority, Tier};
 use muster_model::units::{Span, Time};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 /// Jobs that fit or fail alike: the same demand, by the same user, in the same class.
@@ -328,7 +328,7 @@ impl Queue {
         let Some(own) = self.bucket(*id).map(of) else { return (0, Vec::new()) };
         let mine = (w.since, job);
         let mut count = 0;
-        let mut first: BTreeSet<(Reverse<Priority>, u32, Ticket)> = BTreeSet::new();
+        let mut first: BinaryHeap<(Reverse<Priority>, u32, Ticket)> = BinaryHeap::new();
         for (_, b) in self.buckets() {
             let class = of(b);
             let before: Vec<Ticket> = match class.cmp(&own) {
@@ -344,10 +344,10 @@ impl Queue {
             };
             first.extend(before.into_iter().map(|t| (class.0, class.1, t)));
             while first.len() > few {
-                first.pop_last();
+                first.pop();
             }
         }
-        (count, first.into_iter().map(|(_, _, t)| t.1).collect())
+        (count, first.into_sorted_vec().into_iter().map(|(_, _, t)| t.1).collect())
     }
 
     /// Does the first of two waiting jobs come before the second under these places in fair share?

@@ -2,7 +2,7 @@
 
 use super::{Bucket, Queue, QueuePosition, Ticket};
 use muster_model::ids::JobId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 
 /// Where a queue was cut.
@@ -33,11 +33,11 @@ impl Queue {
             ranks,
             ..Queue::default()
         };
-        let mut ids: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut ids: Vec<Option<usize>> = vec![None; self.buckets.len()];
         for job in first.iter().map(|t| t.job).chain(also) {
             let Some((from, work)) = self.jobs.get(&job) else { continue };
             let Some(group) = self.bucket(*from) else { continue };
-            let id = *ids.entry(*from).or_insert_with(|| out.copy_group(group));
+            let id = *ids[*from].get_or_insert_with(|| out.copy_group(group));
             if let Some(b) = out.bucket_mut(id) {
                 b.tickets.insert((work.since, job));
             }

@@ -8,7 +8,7 @@
 use muster_model::names::{Label, ProjectName};
 use muster_model::quota::{QueueOrder, Quota, QuotaLimit, Quotas};
 use muster_model::spec::Tier;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -150,6 +150,16 @@ pub struct Ledger {
     leaf: BTreeMap<ProjectName, usize>,
 }
 
+/// Those with this parent, of a list in the order of parents.
+fn below<'s, 'l>(
+    by_parent: &'s [(Option<&'l Label>, usize)],
+    parent: Option<&'l Label>,
+) -> &'s [(Option<&'l Label>, usize)] {
+    let from = by_parent.partition_point(|(of, _)| *of < parent);
+    let to = by_parent.partition_point(|(of, _)| *of <= parent);
+    &by_parent[from..to]
+}
+
 impl Ledger {
     /// From the tree, with nothing used.
     #[must_use]
@@ -162,18 +172,22 @@ impl Ledger {
             .collect();
         kinds.sort();
         kinds.dedup();
-        let mut names: BTreeSet<&Label> = BTreeSet::new();
-        let mut below: BTreeMap<Option<&Label>, Vec<&Quota>> = BTreeMap::new();
-        for n in q.tree.iter().filter(|n| names.insert(&n.name)) {
-            below.entry(n.parent.as_ref()).or_default().push(n);
-        }
+        // Of two with one name the first counts.
+        let names = q.tree.iter().map(|n| Some(&n.name));
+        let mut names: Vec<(Option<&Label>, usize)> = names.zip(0..).collect();
+        names.sort_unstable();
+        names.dedup_by_key(|(name, _)| *name);
+        let parents = names.iter().map(|(_, i)| (q.tree[*i].parent.as_ref(), *i));
+        let mut by_parent: Vec<(Option<&Label>, usize)> = parents.collect();
+        by_parent.sort_unstable();
         // Parents before children, each with the number of its parent.
-        let roots = below.get(&None::<&Label>).into_iter().flatten();
-        let mut order: Vec<(&Quota, Option<usize>)> = roots.map(|n| (*n, None)).collect();
+        let roots = below(&by_parent, None).iter();
+        let mut order: Vec<(&Quota, Option<usize>)> =
+            roots.map(|(_, i)| (&q.tree[*i], None)).collect();
         let mut next = 0;
         while let Some((n, _)) = order.get(next).copied() {
-            let children = below.get(&Some(&n.name)).into_iter().flatten();
-            order.extend(children.map(|c| (*c, Some(next))));
+            let children = below(&by_parent, Some(&n.name)).iter();
+            order.extend(children.map(|(_, i)| (&q.tree[*i], Some(next))));
             next += 1;
         }
         let mut root: Vec<usize> = Vec::with_capacity(order.len());
@@ -185,15 +199,16 @@ impl Ledger {
         // where the whole tree is silent, nothing is limited.
         let number =
             |l: &QuotaLimit| kinds.binary_search_by(|k| k.name().cmp(&(l.sku.as_deref(), l.tier)));
-        let spoken: BTreeSet<(usize, usize)> = order
+        let mut spoken: Vec<(usize, usize)> = order
             .iter()
             .zip(&root)
             .flat_map(|((n, _), root)| n.gpus.iter().map(move |l| (*root, l)))
             .filter_map(|(root, l)| Some((root, number(l).ok()?)))
             .collect();
+        spoken.sort_unstable();
         let mut nodes: Vec<Node> = Vec::with_capacity(order.len());
         for ((n, parent), root) in order.iter().zip(&root) {
-            let silent = |k| spoken.contains(&(*root, k)).then(Limit::default);
+            let silent = |k| spoken.binary_search(&(*root, k)).is_ok().then(Limit::default);
             let mut limits: Vec<Option<Limit>> = (0..kinds.len()).map(silent).collect();
             // Of two limits for one kind the first counts.
             for l in n.gpus.iter().rev() {

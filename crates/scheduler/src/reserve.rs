@@ -18,7 +18,7 @@ use muster_model::policy::BackfillMode;
 use muster_model::spec::Tier;
 use muster_model::topology::Level;
 use muster_model::units::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Jobs looked at in one cycle for which others may have to make room.
@@ -399,12 +399,10 @@ pub(crate) fn gathered(f: &Fleet, q: &Query<'_>) -> Option<Vec<u32>> {
         able.sort_by_cached_key(|e| (e.facts.avoided, key(e)));
         if let Some(size) = q.demand.segment {
             let ready = |p: &Vec<&Entry>| p.iter().filter(|e| key(e).0).count();
-            let mut by: BTreeMap<u32, Vec<&Entry>> = BTreeMap::new();
-            for e in &able {
-                by.entry(e.domains[0]).or_default().push(e);
-            }
+            able.sort_by_key(|e| e.domains[0]);
             let size = size.max(1) as usize;
-            let whole = by.values().flat_map(|d| d.chunks_exact(size).map(<[&Entry]>::to_vec));
+            let by = able.chunk_by(|a, b| a.domains[0] == b.domains[0]);
+            let whole = by.flat_map(|d| d.chunks_exact(size).map(<[&Entry]>::to_vec));
             let mut pieces: Vec<Vec<&Entry>> = whole.collect();
             pieces.sort_by_key(ready);
             able = pieces.into_iter().take(need / size).flatten().collect();

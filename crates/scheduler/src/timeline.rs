@@ -209,15 +209,16 @@ impl Walk<'_, '_> {
     }
 
     fn in_segments(&self, able: &[&Free], n: usize, size: usize) -> Option<Vec<u32>> {
-        let mut by: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-        for f in able {
+        let order = |f: &Free| {
             let domain = self.fleet.entry(f.ix).domains[0];
-            by.entry(self.fleet.domains[domain as usize].order).or_default().push(f.ix);
-        }
+            self.fleet.domains[domain as usize].order
+        };
+        let mut by: Vec<(u64, u32)> = able.iter().map(|f| (order(f), f.ix)).collect();
+        by.sort_by_key(|(domain, _)| *domain);
         let mut out = Vec::with_capacity(n);
-        for nodes in by.values() {
+        for nodes in by.chunk_by(|a, b| a.0 == b.0) {
             let k = (nodes.len() / size * size).min(n - out.len());
-            out.extend(nodes.iter().take(k));
+            out.extend(nodes.iter().take(k).map(|(_, ix)| *ix));
         }
         (out.len() == n).then_some(out)
     }

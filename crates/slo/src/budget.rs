@@ -5,9 +5,9 @@ use crate::ledger::{Count, TimeRange};
 pub use crate::meter::{ChartHour, Counts, Meter};
 use crate::ratio::Ratio;
 use muster_model::calendar::month;
+use muster_model::distinct;
 use muster_model::slo::{Cause, Gate, Objective, Ppm, Window};
 use muster_model::units::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// The share of good ones; none where nothing was counted.
 #[must_use]
@@ -169,9 +169,9 @@ pub fn status_judged(objective: &Objective, counts: Counts<'_>, now: Time, judge
     // Causes are kept by the hour: one more, so that the window is all in it.
     let lately = burn::worst(&firing)
         .map_or(window, |f| TimeRange::Last(Span(f.over.0.saturating_add(Span::hours(1).0))));
-    let mut spans: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, burn::over(r)]).collect();
     // The forecast's own is shown, too.
-    spans.insert(Span::hours(1));
+    let spans = rules.iter().flat_map(|r| [r.short, burn::over(r)]).chain([Span::hours(1)]);
+    let spans = distinct(spans);
     let pace = meter.rate(Span::hours(1), now).unwrap_or(Ratio::ZERO);
     let burn: Vec<_> = spans.into_iter().map(|w| (w, meter.rate(w, now))).collect();
     let unfired = if firing.is_empty() { burn::unfired(&meter, &rules, &burn, now) } else { None };
@@ -190,17 +190,14 @@ pub fn status_judged(objective: &Objective, counts: Counts<'_>, now: Time, judge
     }
 }
 
-/// What stops because budgets are exhausted, and whose.
-pub fn gates<'a>(
+/// The objectives that stop this, because their budgets are exhausted.
+pub fn stopped_by<'a>(
+    gate: Gate,
     standing: impl IntoIterator<Item = (&'a Objective, &'a Status)>,
-) -> BTreeMap<Gate, Vec<&'a Objective>> {
-    let mut out: BTreeMap<Gate, Vec<&Objective>> = BTreeMap::new();
-    for (o, s) in standing {
-        for gate in o.gates.iter().filter(|_| s.is_exhausted()) {
-            out.entry(*gate).or_default().push(o);
-        }
-    }
-    out
+) -> impl Iterator<Item = &'a Objective> {
+    let stops =
+        move |(o, s): &(&'a Objective, &'a Status)| s.is_exhausted() && o.gates.contains(&gate);
+    standing.into_iter().filter(stops).map(|(o, _)| o)
 }
 
 #[cfg(test)]
@@ -278,7 +275,7 @@ mod tests {
         let before_last = left[left.len() - 2];
         assert_eq!((left.len(), left.last()), (chart.len(), Some(&250_000)));
         assert_eq!((left[50], before_last), (1_000_000, 305_555));
-        assert!(gates([(&o, &s)]).is_empty());
+        assert_eq!(stopped_by(Gate::Rollouts, [(&o, &s)]).count(), 0);
         // The tail of what is only so at the moment counts, too: 180 more and it is spent.
         let mut tail = Ledger::default();
         let more = Count::bad_ones(180);
@@ -290,7 +287,7 @@ mod tests {
         let s = status(&o, Counts(&[&l, &tail]), Time(720 * HOUR));
         assert!(s.is_exhausted());
         assert_eq!(s.exhausted_in, Some(Span(0)));
-        assert_eq!(gates([(&o, &s)])[&Gate::Rollouts].len(), 1);
+        assert_eq!(stopped_by(Gate::Rollouts, [(&o, &s)]).count(), 1);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub struct Open<'a> {
 struct CauseGroups<'a> {
     causes: BTreeMap<String, CauseGroup<'a>>,
     /// The alert that names a thing, by its group.
-    named: BTreeMap<&'a Entity, &'a str>,
+    named: Vec<(&'a Entity, &'a str)>,
 }
 
 impl CauseGroups<'_> {
@@ -54,24 +54,31 @@ impl CauseGroups<'_> {
         if self.causes.contains_key(&own) {
             return own;
         }
-        let node = || self.named.get(&Entity::Node(entity.node()?.clone()));
-        self.named.get(entity).or_else(node).map_or(own, |group| (*group).to_owned())
+        let node = || first(&self.named, &Entity::Node(entity.node()?.clone()));
+        first(&self.named, entity).or_else(node).map_or(own, |group| (*group).to_owned())
     }
+}
+
+/// The first of a key, in a list that is in the order of keys.
+fn first<'a, K: Ord, V>(all: &'a [(&K, V)], key: &K) -> Option<&'a V> {
+    let at = all.partition_point(|of| of.0 < key);
+    all.get(at).filter(|of| of.0 == key).map(|of| &of.1)
 }
 
 /// Puts together what has one cause, by the name of the group.
 #[must_use]
 pub fn causes<'a>(open: &Open<'a>) -> BTreeMap<String, CauseGroup<'a>> {
-    let mut places = CauseGroups { causes: BTreeMap::new(), named: BTreeMap::new() };
+    let mut places = CauseGroups { causes: BTreeMap::new(), named: Vec::new() };
     for &a in &open.alerts {
         places.causes.entry(a.group.clone()).or_default().alerts.push(a);
         // What a job did to itself on a node says nothing about the node.
         if a.topic.is_physical() && !a.group.starts_with("job:") {
             for e in std::iter::once(&a.cause).chain(&a.members) {
-                places.named.entry(e).or_insert(&a.group);
+                places.named.push((e, a.group.as_str()));
             }
         }
     }
+    places.named.sort_by_key(|(e, _)| *e);
     let mut of_incident: BTreeMap<u64, String> = BTreeMap::new();
     for &i in &open.incidents {
         let key = places.find(format!("incident:{}", i.id), &i.cause);
@@ -86,19 +93,20 @@ pub fn causes<'a>(open: &Open<'a>) -> BTreeMap<String, CauseGroup<'a>> {
         places.causes.entry(key).or_default().breakers.push(b);
     }
     let mut of_finding_id: BTreeMap<u64, String> = BTreeMap::new();
-    let mut of_node: BTreeMap<&NodeName, String> = BTreeMap::new();
+    let mut of_node: Vec<(&NodeName, String)> = Vec::new();
     for &f in &open.findings {
         let incident = f.incident.and_then(|i| of_incident.get(&i)).cloned();
         let key = incident.unwrap_or_else(|| places.find(own_group(f), &f.seen.entity));
         places.causes.entry(key.clone()).or_default().findings.push(f);
         if let Some(node) = f.seen.entity.node().filter(|_| !key.starts_with("job:")) {
-            of_node.entry(node).or_insert_with(|| key.clone());
+            of_node.push((node, key.clone()));
         }
         of_finding_id.insert(f.id, key);
     }
+    of_node.sort_by_key(|(node, _)| *node);
     for &r in &open.remediations {
         // Of a finding that is over, what is left is the node that is brought back.
-        let known = of_finding_id.get(&r.finding).or_else(|| of_node.get(&r.node)).cloned();
+        let known = of_finding_id.get(&r.finding).or_else(|| first(&of_node, &r.node)).cloned();
         let node = || places.find(format!("node:{}", r.node), &Entity::Node(r.node.clone()));
         let key = known.unwrap_or_else(node);
         places.causes.entry(key).or_default().remediations.push(r);

@@ -5,11 +5,12 @@ use crate::group::{Group, ParentsOf, groups};
 use muster_model::alert::{
     Alert, AlertState, Condition, MEMBERS_MAX, MatcherInput, Routing, Silence, Topic, Urgency,
 };
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::ids::JobId;
 use muster_model::names::Label;
 use muster_model::units::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What comes and goes within this is one alert: a rate must be away for so long before it is over,
 /// a state that is over is the same alert when it is back within it, and nobody is notified of its
@@ -138,7 +139,7 @@ fn summary(g: &Group<'_>) -> String {
         }
         _ => None,
     };
-    let all: BTreeSet<String> = g.all.iter().chain(&g.burns).filter_map(of).collect();
+    let all: Vec<String> = distinct(g.all.iter().chain(&g.burns).filter_map(of));
     let mut names: Vec<String> = all.iter().take(AFFECTED).cloned().collect();
     if all.len() > AFFECTED {
         names.push(format!("{} more", all.len() - AFFECTED));
@@ -161,9 +162,9 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let unanswered = before.filter(|a| a.acknowledged.is_none() && !hushed);
     let urgency = unanswered.map_or(most, |a| a.urgency.max(most));
     let silence = quiet.iter().flatten().min().filter(|_| loud.is_empty());
-    let mut members: BTreeSet<&Entity> = g.all.iter().map(|c| &c.entity).collect();
-    members.remove(&g.cause);
-    let projects: BTreeSet<_> = g.all.iter().map(|c| &c.project).collect();
+    let members = g.all.iter().map(|c| &c.entity).filter(|e| **e != g.cause);
+    let members: Vec<&Entity> = distinct(members);
+    let same = g.all.first().filter(|a| g.all.iter().all(|c| c.project == a.project));
     // Somebody said that they look after a ticket; nobody did about a page. An objective that paged
     // as part of it before is no other page.
     let again = |c: &Condition| before.is_some_and(|a| has_paged(a, c));
@@ -174,14 +175,14 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let said = before.and_then(|a| a.acknowledged.clone());
     let acknowledged = said.filter(|_| !worse && !joined && !other);
     let raised_at = before.map_or(now, |a| a.raised_at);
-    let objectives: BTreeSet<&String> = before
+    let objectives = before
         .into_iter()
         .flat_map(|a| &a.objectives)
         .chain(
             heard.iter().filter(|c| g.lead.topic != Topic::Objective && pages(c)).map(|c| &c.kind),
         )
-        .chain(g.burns.iter().map(|c| &c.kind))
-        .collect();
+        .chain(g.burns.iter().map(|c| &c.kind));
+    let objectives: Vec<&String> = distinct(objectives);
     // An incident has one beginning, wherever it is shown: what else is in its alert may be older.
     let began = (g.lead.topic == Topic::Incident).then_some(g.lead.since);
     let since_all = g.all.iter().map(|c| c.since).min().unwrap_or(now);
@@ -189,13 +190,12 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
     let goes_on =
         |a: &&Alert| a.kind == g.lead.kind || g.all.iter().any(|c| c.since <= a.changed_at);
     let began_before = before.filter(goes_on).map_or(since_all, |a| a.since.min(since_all));
-    let mut affected: BTreeMap<JobId, u32> = BTreeMap::new();
-    for (job, gpus) in g.all.iter().flat_map(|c| &c.affected) {
-        let most = affected.entry(*job).or_default();
-        *most = (*most).max(*gpus);
-    }
-    let jobs = affected.len() as u64;
-    let gpus: u64 = affected.values().map(|n| u64::from(*n)).sum();
+    let mut affected: Vec<(JobId, u32)> = g.all.iter().flat_map(|c| &c.affected).copied().collect();
+    affected.sort_unstable();
+    // Of each job the most GPUs.
+    let most = affected.chunk_by(|a, b| a.0 == b.0).filter_map(<[_]>::last);
+    let (jobs, gpus) =
+        most.fold((0u64, 0u64), |(jobs, gpus), (_, n)| (jobs + 1, gpus + u64::from(*n)));
     Alert {
         id: before.map_or_else(|| id(&g.key, now), |a| a.id.clone()),
         group: g.key.clone(),
@@ -210,7 +210,7 @@ fn alert(now: Time, g: &Group<'_>, before: Option<&Alert>, site: &Site<'_>) -> A
         },
         summary: summary(g),
         owner: g.lead.owner.clone(),
-        project: projects.first().filter(|_| projects.len() == 1).and_then(|p| (*p).clone()),
+        project: same.and_then(|c| c.project.clone()),
         runbook: g.lead.runbook.clone(),
         link: g.lead.link.clone(),
         count: g.all.len() as u64,

@@ -3,6 +3,7 @@ use muster_model::alert::{Acknowledgement, Matcher, Topic};
 use muster_model::finding::Severity;
 use muster_model::topology::Level;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 const T0: Time = Time(1_800_000_000_000);
 

@@ -8,7 +8,6 @@ use muster_model::slo::{
 };
 use muster_model::spec::Tier;
 use muster_model::units::Span;
-use std::collections::BTreeMap;
 
 fn objective(
     name: &str,
@@ -175,14 +174,12 @@ fn first() -> Vec<Objective> {
 /// own.
 #[must_use]
 pub fn in_force(site: &Objectives) -> Vec<Objective> {
-    let mut all: BTreeMap<Label, Objective> = BTreeMap::new();
-    for o in set(site.defaults).into_iter().filter(|o| !site.without.contains(&o.name)) {
-        all.insert(o.name.clone(), o);
-    }
-    for o in &site.objectives {
-        all.insert(o.name.clone(), o.clone());
-    }
-    all.into_values().collect()
+    // Of two with one name the last counts.
+    let defaults = set(site.defaults).into_iter().filter(|o| !site.without.contains(&o.name));
+    let mut all: Vec<Objective> = defaults.chain(site.objectives.iter().cloned()).rev().collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all.dedup_by(|next, kept| next.name == kept.name);
+    all
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 //! what is explained by what stands above it.
 
 use muster_model::alert::{Alert, Condition, Topic, Urgency};
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::names::NodeName;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// How far up and how far along parents is looked: deeper is a mistake in what was reported.
 const STEPS: usize = 64;
@@ -97,23 +98,24 @@ impl<'a> Groups<'a> {
         open: &BTreeMap<String, Alert>,
         paged: &Paged<'_>,
     ) -> Option<Vec<String>> {
-        let out: BTreeSet<&NodeName> = c.nodes.as_ref()?.iter().collect();
-        let mut left = out.clone();
+        let out: Vec<&NodeName> = distinct(c.nodes.as_ref()?.iter());
+        let mut left = vec![true; out.len()];
         let mut pages = Vec::new();
         for g in self.groups.values().filter(|g| g.is_about_hardware()) {
             let broken = g.all.iter().filter(|one| one.job.is_none());
-            let nodes: Vec<&NodeName> =
-                broken.filter_map(|one| one.entity.node()).filter(|n| out.contains(n)).collect();
+            let nodes = broken.filter_map(|one| one.entity.node());
+            let nodes: Vec<usize> = nodes.filter_map(|n| out.binary_search(&n).ok()).collect();
             let before = || open.get(&g.key).is_some_and(|a| is_part(c, a));
             if (nodes.is_empty() && !before()) || !paged(g) {
                 continue;
             }
             for n in nodes {
-                left.remove(n);
+                left[n] = false;
             }
             pages.push(g.key.clone());
         }
-        let explained = !pages.is_empty() && left.len() as u64 <= c.nodes_allowed;
+        let left = left.iter().filter(|left| **left).count() as u64;
+        let explained = !pages.is_empty() && left <= c.nodes_allowed;
         explained.then_some(pages)
     }
 
@@ -175,13 +177,16 @@ pub(crate) fn base(c: &Condition) -> String {
 }
 
 /// The condition that another one is in the end a part of.
-fn root<'a>(c: &'a Condition, all: &BTreeMap<&str, &'a Condition>) -> &'a Condition {
+fn root<'a>(c: &'a Condition, all: &[&'a Condition]) -> &'a Condition {
+    let known = |key: &str| all.binary_search_by(|c| c.key.as_str().cmp(key)).ok().map(|i| all[i]);
     let mut here = c;
-    let mut seen = BTreeSet::from([c.key.as_str()]);
-    while let Some(up) = here.parent.as_deref().and_then(|p| all.get(p)) {
-        if !seen.insert(up.key.as_str()) || seen.len() > STEPS {
+    let mut seen = vec![c];
+    while let Some(up) = here.parent.as_deref().and_then(known) {
+        let again = seen.iter().any(|c| c.key == up.key);
+        seen.push(up);
+        if again || seen.len() > STEPS {
             // Parts of each other: the first name stands for all of them.
-            return seen.first().and_then(|k| all.get(k)).copied().unwrap_or(c);
+            return seen.into_iter().min_by_key(|c| &c.key).unwrap_or(c);
         }
         here = up;
     }
@@ -248,25 +253,26 @@ pub(crate) fn groups<'a>(
     paged: &Paged<'_>,
 ) -> Groups<'a> {
     // The same one reported twice: the worse one counts.
-    let mut all: BTreeMap<&str, &Condition> = BTreeMap::new();
-    for c in conditions {
-        let kept = all.entry(&c.key).or_insert(c);
-        if (c.urgency, c) > (kept.urgency, kept) {
-            *kept = c;
-        }
-    }
-    let mut parts: BTreeMap<String, Vec<&Condition>> = BTreeMap::new();
+    let mut all: Vec<&Condition> = conditions.iter().collect();
+    all.sort_unstable_by(|a, b| {
+        a.key.cmp(&b.key).then_with(|| (b.urgency, b).cmp(&(a.urgency, a)))
+    });
+    all.dedup_by(|next, kept| next.key == kept.key);
+    let mut parts: Vec<(String, &Condition)> = Vec::with_capacity(all.len());
     let mut out = Groups::default();
-    for c in all.values() {
+    for c in &all {
         let top = base(root(c, &all));
         let own = base(c);
         if own != top {
             out.merged.insert(own, top.clone());
         }
-        parts.entry(top).or_default().push(c);
+        parts.push((top, *c));
     }
+    parts.sort_by(|a, b| a.0.cmp(&b.0));
+    let parts = parts.chunk_by(|a, b| a.0 == b.0);
+    let parts = parts.map(|of| (of[0].0.clone(), of.iter().map(|(_, c)| *c).collect::<Vec<_>>()));
     let mut order: Vec<Group<'_>> =
-        parts.into_iter().filter_map(|(key, all)| Group::new(key, all, above)).collect();
+        parts.filter_map(|(key, all)| Group::new(key, all, above)).collect();
     // The widest first: only what came before can explain, so nothing is hidden by what it hides.
     order.sort_by_key(|g| (g.above.len(), g.lead.topic != Topic::Incident, g.key.clone()));
     let mut done: Vec<(Group<'_>, Option<String>)> = Vec::with_capacity(order.len());

@@ -99,10 +99,16 @@ impl<'a> Meter<'a> {
     #[must_use]
     pub fn chart(&self, last: Span, now: Time) -> Vec<ChartHour> {
         let hour = Span::hours(1);
-        let mut hours: BTreeMap<Time, Count> = BTreeMap::new();
-        for (at, count) in self.counts.0.iter().flat_map(|l| l.chart(&self.series, last, now)) {
-            hours.entry(at).or_default().add(count);
-        }
+        let hours = self.counts.0.iter().flat_map(|l| l.chart(&self.series, last, now));
+        let mut hours: Vec<(Time, Count)> = hours.collect();
+        hours.sort_by_key(|(at, _)| *at);
+        hours.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1.add(next.1);
+            }
+            same
+        });
         let of = |(at, count): (Time, Count)| {
             let over = || self.consumed(count, self.counted(TimeRange::Last(hour), at), hour);
             let rate = if at > now { self.rate(hour, now) } else { over() };

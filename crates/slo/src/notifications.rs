@@ -234,7 +234,7 @@ impl NotificationState {
         routing: &Routing,
     ) -> Vec<Notification> {
         type Alerts = Vec<(String, AlertChange)>;
-        let mut bundles: BTreeMap<(Label, Vec<String>), (Time, Alerts)> = BTreeMap::new();
+        let mut owed: Vec<((&Label, Vec<String>), Time, (String, AlertChange))> = Vec::new();
         for a in alerts.values() {
             for to in addresses(a, routing) {
                 let name = &to.receiver.name;
@@ -243,14 +243,15 @@ impl NotificationState {
                 }
                 let due = self.owed(a, &to).filter(|(t, _)| *t <= now);
                 let Some((since, news)) = due else { continue };
-                let key = (name.clone(), together(a, to.route));
-                let bundle = bundles.entry(key).or_insert((since, Vec::new()));
-                bundle.0 = bundle.0.min(since);
-                bundle.1.push((a.id.clone(), news));
+                owed.push(((name, together(a, to.route)), since, (a.id.clone(), news)));
             }
         }
-        let mut order: Vec<(Label, Time, Alerts)> =
-            bundles.into_iter().map(|((to, _), (since, alerts))| (to, since, alerts)).collect();
+        owed.sort_by(|a, b| a.0.cmp(&b.0));
+        let bundles = owed.chunk_by(|a, b| a.0 == b.0).filter_map(|of| {
+            let since = of.iter().map(|one| one.1).min()?;
+            Some((of[0].0.0.clone(), since, of.iter().map(|one| one.2.clone()).collect()))
+        });
+        let mut order: Vec<(Label, Time, Alerts)> = bundles.collect();
         order.sort();
         let letters = order.into_iter().flat_map(|(to, _, alerts)| {
             let parts: Vec<Vec<_>> = alerts.chunks(LETTER_MAX).map(<[_]>::to_vec).collect();
@@ -320,22 +321,24 @@ impl NotificationState {
         alerts: &BTreeMap<String, Alert>,
         routing: &Routing,
     ) -> Vec<Backlog> {
-        let mut waits: BTreeMap<&Label, (u64, Time)> = BTreeMap::new();
+        let mut waits: Vec<(&Label, Time)> = Vec::new();
         for a in alerts.values() {
             for to in addresses(a, routing) {
                 let name = &to.receiver.name;
                 let due = self.owed(a, &to).filter(|(t, _)| *t <= now);
-                if let Some((since, _)) = due {
-                    let w = waits.entry(name).or_insert((0, since));
-                    *w = (w.0 + 1, w.1.min(since));
-                }
+                waits.extend(due.map(|(since, _)| (name, since)));
             }
         }
-        let of = |r: &Receiver| Backlog {
-            receiver: r.name.clone(),
-            alerts: waits.get(&r.name).map_or(0, |w| w.0),
-            oldest: waits.get(&r.name).map(|w| w.1),
-            line: self.lines.get(&r.name).cloned().unwrap_or_default(),
+        waits.sort_unstable();
+        let of = |r: &Receiver| {
+            let first = waits.partition_point(|w| *w.0 < r.name);
+            let end = waits.partition_point(|w| *w.0 <= r.name);
+            Backlog {
+                receiver: r.name.clone(),
+                alerts: (end - first) as u64,
+                oldest: waits[first..end].first().map(|w| w.1),
+                line: self.lines.get(&r.name).cloned().unwrap_or_default(),
+            }
         };
         routing.receivers.iter().map(of).collect()
     }

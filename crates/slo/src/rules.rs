@@ -4,9 +4,9 @@
 
 use crate::burn;
 use muster_model::alert::Urgency;
+use muster_model::distinct;
 use muster_model::slo::{BurnRule, Objective, Ppm, Unit, Window};
 use muster_model::units::Span;
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Counter of good ones, by `objective`.
@@ -123,7 +123,7 @@ fn burning(o: &Objective, r: &BurnRule) -> Rule {
         let (good, all) = (counter(GOOD, o, r.long), counter(ALL, o, r.long));
         write!(expr, " and on (objective) ({all} - {good} > {}.5)", r.least - 1).ok();
     }
-    let windows = BTreeSet::from([r.long, r.short]);
+    let windows = distinct([r.long, r.short]);
     expr.extend(windows.into_iter().filter_map(|w| enough(o, w, r.factor.0)));
     let over = burn::over(r);
     let summary = format!("{}: burn rate {} over {over}", o.name, r.factor);
@@ -141,12 +141,12 @@ fn burning(o: &Objective, r: &BurnRule) -> Rule {
 pub fn groups(objectives: &[Objective]) -> Vec<RuleGroup> {
     let of = |o: &Objective| {
         let rules = burn::rules(o);
-        let mut windows: BTreeSet<Span> = rules.iter().flat_map(|r| [r.short, r.long]).collect();
+        let windows = rules.iter().flat_map(|r| [r.short, r.long]);
         let budget = match o.window {
             Window::Rolling(w) => Some(w),
             Window::Month => None,
         };
-        windows.extend(budget);
+        let windows = distinct(windows.chain(budget));
         let mut out: Vec<Rule> = windows.into_iter().map(|w| record(o, w)).collect();
         out.extend(rules.iter().map(|r| burning(o, r)));
         if let Some(w) = budget {

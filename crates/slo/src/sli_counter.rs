@@ -8,6 +8,7 @@
 use crate::fleet::Fleet;
 use crate::ledger::{Count, Ledger, SERIES_MAX, Series};
 use muster_model::FailureMode;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::event::{Event, Record};
 use muster_model::hold::HeldBy;
@@ -24,7 +25,7 @@ use muster_model::slo::{
 };
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What has to be looked up.
 pub trait Facts {
@@ -132,9 +133,9 @@ impl SliCounter {
     /// Counts for these objectives from now on. What was counted for others is dropped.
     pub fn follow<'a>(&mut self, objectives: impl IntoIterator<Item = &'a Objective>) {
         let of = |o: &Objective| Series { sli: o.sli, scope: o.scope.clone() };
-        let watch: BTreeSet<Series> = objectives.into_iter().map(of).take(SERIES_MAX).collect();
-        self.ledger.retain(|s| watch.contains(s));
-        self.watch = watch.into_iter().collect();
+        let watch: Vec<Series> = distinct(objectives.into_iter().map(of).take(SERIES_MAX));
+        self.ledger.retain(|s| watch.binary_search(s).is_ok());
+        self.watch = watch;
     }
 
     /// Takes up nodes that were there before anything was counted: after a snapshot of a version

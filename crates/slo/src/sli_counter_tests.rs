@@ -6,6 +6,7 @@ use muster_model::ids::Seq;
 use muster_model::job::{PastAttempt, SlotEnd, Stop};
 use muster_model::node::{NodeRole, Stage};
 use muster_model::spec::{JobSpec, Simulate};
+use std::collections::BTreeSet;
 
 const T0: i64 = 1_000_000 * 3_600_000;
 

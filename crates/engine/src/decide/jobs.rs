@@ -465,7 +465,8 @@ impl Engine {
         let shape = self.state.index.cluster.fleet.shape();
         // Lemons take work of some tiers and classes only.
         let asked = (d, spec.tier, spec.priority);
-        if self.possible.get(&asked) == Some(&shape) {
+        let known = self.possible.binary_search_by(|(of, _)| of.cmp(&asked));
+        if known.is_ok_and(|i| self.possible[i].1 == shape) {
             return Ok(());
         }
         let mut w = self.state.spec_work(spec)?;
@@ -473,10 +474,11 @@ impl Engine {
         w.demand = Arc::new(asked.0.clone());
         self.state.refuse_impossible(&w, self.state.now)?;
         // Few sites see more different demands than this between two changes of the fleet.
-        if self.possible.len() >= 4096 {
-            self.possible.clear();
+        match known {
+            Ok(i) => self.possible[i].1 = shape,
+            Err(_) if self.possible.len() >= 4096 => self.possible = vec![(asked, shape)],
+            Err(i) => self.possible.insert(i, (asked, shape)),
         }
-        self.possible.insert(asked, shape);
         Ok(())
     }
 }
@@ -503,7 +505,7 @@ fn drop_reserved_starts_before(e: &mut Engine, job: &Job, limit: Span) {
         return;
     }
     let end = a.started_at.unwrap_or(a.placed_at) + limit;
-    let here: BTreeSet<&NodeName> = a.placement.slots.iter().map(|s| &s.node).collect();
+    let here: BTreeSet<NodeName> = a.placement.slots.iter().map(|s| s.node.clone()).collect();
     let rests =
         |p: &ReservedStart| p.basis == Basis::Limits && p.nodes.iter().any(|n| here.contains(n));
     let waits =

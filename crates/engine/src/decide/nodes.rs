@@ -205,7 +205,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     }
     // Once held after a restored backup, only an operator's word lets it go.
     let protected = *ahead || n.protected;
-    let seen: BTreeMap<AttemptKey, &Observed> = observed.iter().map(|(k, o)| (*k, o)).collect();
+    let seen = by_attempt(observed);
     let greeting = NodeHello { node, boot, address, host, place, inventory, observed };
     let orphans = greeting.orphans(&e.state, protected);
     let same = n.reachable && n.protected == protected && greeting.is_known(&n, &orphans);
@@ -221,7 +221,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
             place: place.clone(),
         };
         e.emit(None, event);
-        for key in n.orphans.iter().filter(|k| seen.get(*k).is_some_and(|o| is_unproven(o))) {
+        for key in n.orphans.iter().filter(|k| last_of(&seen, **k).is_some_and(is_unproven)) {
             e.outlast_lost_ranks(node, *key);
         }
         e.follow_lost_ranks(ranks);
@@ -247,7 +247,7 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     if protected {
         return Ok(Answer::Done);
     }
-    let ago: BTreeMap<AttemptKey, Span> = ended_ago.iter().copied().collect();
+    let ago = by_attempt(ended_ago);
     let gone = match n.boot == *boot {
         true => LostAttemptEnd {
             end: SlotEnd::agent_anew(),
@@ -259,17 +259,30 @@ pub(super) fn connected(e: &mut Engine, c: &Command) -> Result<Answer, Refusal> 
     let here: Vec<Arc<Job>> = e.state.attempts_on(node).cloned().collect();
     for job in here {
         let Some(key) = job.attempt_key() else { continue };
-        let seen = seen.get(&key).copied();
+        let seen = last_of(&seen, key);
         let a = job.attempt.as_ref();
         let elsewhere = n.boot == *boot && a.is_some_and(|a| a.started_elsewhere(node, place));
         if elsewhere && seen.is_none() {
             keep_started_elsewhere(e, node, &job, key);
         } else {
-            reconcile_attempt(e, node, key, seen, ago.get(&key).copied(), &gone);
+            reconcile_attempt(e, node, key, seen, last_of(&ago, key).copied(), &gone);
         }
     }
     given_up_attempts_ended(e, node, observed, &ago);
     Ok(Answer::Done)
+}
+
+/// What a node says of its attempts, in their order; as it said it where it names one twice.
+fn by_attempt<T>(all: &[(AttemptKey, T)]) -> Vec<(AttemptKey, &T)> {
+    let mut all: Vec<(AttemptKey, &T)> = all.iter().map(|(key, of)| (*key, of)).collect();
+    all.sort_by_key(|(key, _)| *key);
+    all
+}
+
+/// What it says of one of them: the last word.
+fn last_of<'a, T>(all: &[(AttemptKey, &'a T)], key: AttemptKey) -> Option<&'a T> {
+    let last = all[..all.partition_point(|of| of.0 <= key)].last();
+    last.filter(|of| of.0 == key).map(|of| of.1)
 }
 
 /// A node that connects names ends of attempts that were given up. They are heard before the next
@@ -278,11 +291,11 @@ fn given_up_attempts_ended(
     e: &mut Engine,
     node: &NodeName,
     observed: &[(AttemptKey, Observed)],
-    ago: &BTreeMap<AttemptKey, Span>,
+    ago: &[(AttemptKey, &Span)],
 ) {
     for (key, o) in observed {
         if matches!(o, Observed::Ended(end) if fine(end)) {
-            e.ended_well_reported_late(node, *key, ago.get(key).copied());
+            e.ended_well_reported_late(node, *key, last_of(ago, *key).copied());
         }
     }
 }

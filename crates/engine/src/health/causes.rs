@@ -94,33 +94,32 @@ impl Engine {
     /// Nodes on which the same template or image ran lately, where enough findings name one. All
     /// are counted in one pass: there may be very many jobs.
     fn sizes_of_work(&self, hits: &[CorrelationInput<'_>]) -> BTreeMap<Entity, u32> {
-        let mut named: BTreeMap<&Entity, BTreeSet<&NodeName>> = BTreeMap::new();
+        let mut named: Vec<(&Entity, &NodeName)> = Vec::new();
         for h in hits {
             let Some(node) = h.entity.node() else { continue };
-            for e in [&h.template, &h.image].into_iter().flatten() {
-                named.entry(e).or_default().insert(node);
-            }
+            named.extend([&h.template, &h.image].into_iter().flatten().map(|e| (e, node)));
         }
-        let mut nodes: BTreeMap<Entity, BTreeSet<&NodeName>> = BTreeMap::new();
-        for (e, hit) in named {
-            if hit.len() >= muster_health::correlate::NODES_MIN {
-                nodes.insert(e.clone(), BTreeSet::new());
-            }
-        }
+        named.sort_unstable();
+        named.dedup();
+        let mut nodes: Vec<(&Entity, BTreeSet<NodeName>)> = named
+            .chunk_by(|a, b| a.0 == b.0)
+            .filter(|hit| hit.len() >= muster_health::correlate::NODES_MIN)
+            .map(|hit| (hit[0].0, BTreeSet::new()))
+            .collect();
         if nodes.is_empty() {
             return BTreeMap::new();
         }
         let since = self.state.now - WINDOW;
         for job in self.state.jobs.values() {
             for e in of_work(job) {
-                let Some(all) = nodes.get_mut(&e) else { continue };
+                let Ok(at) = nodes.binary_search_by(|of| of.0.cmp(&e)) else { continue };
                 let now = job.attempt.iter().flat_map(|a| &a.placement.slots).map(|s| &s.node);
                 let lately = job.past.iter().filter(|p| p.ended_at >= since);
-                all.extend(now.chain(lately.flat_map(|p| &p.nodes)));
+                nodes[at].1.extend(now.chain(lately.flat_map(|p| &p.nodes)).cloned());
             }
         }
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        nodes.into_iter().map(|(e, all)| (e, count(all.len()))).collect()
+        nodes.into_iter().map(|(e, all)| (e.clone(), count(all.len()))).collect()
     }
 
     /// Nodes of the fleet that belong to a group. Those that are retired, or have not joined yet, fail
@@ -271,8 +270,7 @@ impl Engine {
     }
 
     fn nodes_hit(&self, c: &Common) -> u32 {
-        let all = c.findings.iter().filter_map(|f| self.state.health.findings.get(f));
-        let nodes: BTreeSet<&NodeName> = all.filter_map(|f| f.seen.entity.node()).collect();
+        let nodes = self.state.nodes_of_findings(&c.findings);
         u32::try_from(nodes.len()).unwrap_or(u32::MAX)
     }
 

@@ -15,7 +15,6 @@ use muster_model::job::{CRASHED_WITHIN, Job, JobState, PastAttempt, Verdict};
 use muster_model::names::ProjectName;
 use muster_model::spec::JobSpec;
 use muster_model::units::{Span, Time};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// So many crashes in a row of one job open its template's breaker.
@@ -232,9 +231,9 @@ impl Engine {
             return None;
         }
         let jobs = count.jobs(entity, now).filter_map(|id| self.state.jobs.get(&id));
-        let projects: BTreeSet<&ProjectName> = jobs.map(|j| &j.project).collect();
-        let mut all = projects.into_iter();
-        all.next().filter(|_| all.next().is_none()).cloned()
+        let mut projects = jobs.map(|j| &j.project);
+        let first = projects.next()?;
+        projects.all(|p| p == first).then(|| first.clone())
     }
 
     /// A job that is to be started does not, while a breaker keeps its like away.

@@ -85,7 +85,7 @@ impl Engine {
                 ]
             })
             .collect();
-        let here: BTreeSet<&NodeName> = ended.nodes.iter().collect();
+        let here: BTreeSet<NodeName> = ended.nodes.iter().cloned().collect();
         let about = |f: &Finding| match &f.seen.entity {
             Entity::Job(j) => *j == key.job,
             Entity::Storage(_) => true,

@@ -107,24 +107,26 @@ impl Engine {
         self.work.groups = None;
         let book = &self.state.health;
         let inside = |n: &&std::sync::Arc<Node>| counts(n) && super::apply::in_group(n, entity);
-        let (mut more, mut whole): (BTreeMap<String, u32>, BTreeMap<String, u32>) = <_>::default();
-        let mut kinds: BTreeMap<String, GroupKind> = BTreeMap::new();
+        // Groups by name, each with how many of its nodes inside serve, and how many are inside.
+        let mut hit: Vec<(String, GroupKind, u32, u32)> = Vec::new();
         for n in self.state.nodes.values().filter(inside) {
             let takes_work = !is_out(book, n) && !behind_breaker(book, n);
             let serves = n.reachable && n.stage == Stage::Ready && takes_work;
             for (name, kind) in memberships(n) {
-                *more.entry(name.clone()).or_default() += u32::from(serves);
-                *whole.entry(name.clone()).or_default() += 1;
-                kinds.insert(name, kind);
+                let i = hit.binary_search_by(|of| of.0.cmp(&name)).unwrap_or_else(|i| {
+                    hit.insert(i, (name, kind, 0, 0));
+                    i
+                });
+                hit[i].2 += u32::from(serves);
+                hit[i].3 += 1;
             }
         }
         let limits = self.state.policy.remediations.limits.clone();
         let groups = self.groups();
-        kinds.into_iter().find_map(|(name, kind)| {
+        hit.into_iter().find_map(|(name, kind, new, whole)| {
             let g = groups.get(&name).copied().unwrap_or_default();
-            let new = more.get(&name).copied().unwrap_or(0);
             // The group that fails as a whole is not protected from its own breaker.
-            let all = whole.get(&name).copied().unwrap_or(0) >= g.nodes;
+            let all = whole >= g.nodes;
             let own = all && !matches!(kind, GroupKind::Fleet | GroupKind::Pool);
             let most = kind.share(&limits).of(g.nodes).0;
             let (stopped, rest) = (g.out.saturating_add(g.stopped), kind.at_rest(&limits, g.nodes));
@@ -302,7 +304,7 @@ impl State {
 
     fn count_groups(&self, now: Time) -> BTreeMap<String, Group> {
         let mut out: BTreeMap<String, Group> = BTreeMap::new();
-        let taken: BTreeSet<&NodeName> = self.taken_lately(now).collect();
+        let taken: BTreeSet<NodeName> = self.taken_lately(now).cloned().collect();
         for n in self.nodes.values().filter(|n| counts(n)) {
             let own = self.count_node(n, taken.contains(&n.name), now);
             for (name, _) in memberships(n) {

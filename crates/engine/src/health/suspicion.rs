@@ -67,7 +67,7 @@ impl Engine {
             return false;
         }
         let Some(job) = self.state.jobs.get(id) else { return false };
-        let nodes = self.nodes_of_findings(&c.findings);
+        let nodes = self.state.nodes_of_findings(&c.findings);
         nodes.iter().filter(|n| self.other_cause(n, job).is_none()).count() < NODES_MIN
     }
 
@@ -94,7 +94,7 @@ impl Engine {
         let incidents: Vec<Arc<Incident>> = book.open_incidents().filter(of_it).cloned().collect();
         let mut nodes: BTreeSet<NodeName> = job.unhealthy_nodes.iter().cloned().collect();
         for i in &incidents {
-            nodes.extend(self.nodes_of_findings(&i.findings));
+            nodes.extend(self.state.nodes_of_findings(&i.findings));
         }
         let others: Vec<Option<String>> = nodes.iter().map(|n| self.other_cause(n, &job)).collect();
         let left = others.iter().filter(|o| o.is_none()).count();
@@ -132,11 +132,6 @@ impl Engine {
         }
     }
 
-    fn nodes_of_findings(&self, findings: &[u64]) -> BTreeSet<NodeName> {
-        let all = findings.iter().filter_map(|f| self.state.health.findings.get(f));
-        all.filter_map(|f| f.seen.entity.node().cloned()).collect()
-    }
-
     /// What a node failed for that is not a job which ran there: something it shares with nodes that
     /// failed without the job, a part that was unhealthy before the job came, or a test that it did
     /// not pass since. That a GPU failed under the job proves neither.
@@ -151,7 +146,7 @@ impl Engine {
             let part = (named && in_group(n, &i.cause))
                 || book.open_on(node).any(|f| f.incident == Some(i.id));
             let without = || {
-                let hit = self.nodes_of_findings(&i.findings);
+                let hit = self.state.nodes_of_findings(&i.findings);
                 hit.iter().any(|n| !job.unhealthy_nodes.contains(n))
             };
             part && without()

@@ -4,7 +4,8 @@ use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::node::Node;
 use muster_model::topology::Level;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// A node that a reservation may cover.
 #[derive(Debug, Clone)]
@@ -65,14 +66,13 @@ fn enough<'c, 'a>(
 /// that large domains stay whole. Across domains when none has.
 fn narrowest<'c, 'a>(pool: &[&'c Candidate<'a>], count: u64) -> Option<Vec<&'c Candidate<'a>>> {
     for level in Level::ALL.into_iter().rev() {
-        let mut domains: BTreeMap<Vec<&str>, Vec<&'c Candidate<'a>>> = BTreeMap::new();
-        for &c in pool {
-            domains.entry(c.path(level)).or_default().push(c);
-        }
-        let gpus = |d: &Vec<&'c Candidate<'a>>| d.iter().map(|c| c.gpus).sum::<u64>();
-        let best = domains.into_values().filter(|d| gpus(d) >= count).min_by_key(gpus);
-        if let Some(domain) = best {
-            return enough(domain, count);
+        let mut all: Vec<(Vec<&str>, &'c Candidate<'a>)> =
+            pool.iter().map(|c| (c.path(level), *c)).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        let domains = all.chunk_by(|a, b| a.0 == b.0);
+        let domains = domains.map(|d| (d.iter().map(|(_, c)| c.gpus).sum::<u64>(), d));
+        if let Some((_, best)) = domains.filter(|d| d.0 >= count).min_by_key(|d| d.0) {
+            return enough(best.iter().map(|(_, c)| *c), count);
         }
     }
     enough(pool.iter().copied(), count)
@@ -94,17 +94,21 @@ fn with_stops<'c, 'a>(
     }
     // How many more jobs each would cost: a gang that is stopped leaves all its nodes.
     let mut more: Vec<usize> = busy.iter().map(|c| c.displaced.len()).collect();
-    let mut queue: BTreeSet<(usize, usize)> =
-        more.iter().enumerate().map(|(i, n)| (*n, i)).collect();
+    let mut queue: BinaryHeap<Reverse<(usize, usize)>> =
+        more.iter().copied().zip(0..).map(Reverse).collect();
+    let mut taken = vec![false; busy.len()];
     let mut order: Vec<&'c Candidate<'a>> = free.to_vec();
-    while let Some((_, i)) = queue.pop_first() {
+    while let Some(Reverse((n, i))) = queue.pop() {
+        // One that costs less by now has come again, and before.
+        if taken[i] || n != more[i] {
+            continue;
+        }
+        taken[i] = true;
         order.push(busy[i]);
         for job in &busy[i].displaced {
-            for other in on.remove(job).into_iter().flatten() {
-                if queue.remove(&(more[other], other)) {
-                    more[other] -= 1;
-                    queue.insert((more[other], other));
-                }
+            for other in on.remove(job).into_iter().flatten().filter(|other| !taken[*other]) {
+                more[other] -= 1;
+                queue.push(Reverse((more[other], other)));
             }
         }
     }

@@ -72,8 +72,8 @@ impl State {
             out.extend(past.filter_map(|h| self.hit_attempt(h).filter(|(_, p)| rests(p))).map(key));
         }
         for i in incidents {
-            let nodes = self.nodes_of_incident(i).into_iter();
-            out.extend(nodes.flat_map(|n| self.ended_by_node(n, i.began_at)));
+            let nodes = self.nodes_of_findings(&i.findings).into_iter();
+            out.extend(nodes.flat_map(|n| self.ended_by_node(&n, i.began_at)));
         }
         out
     }
@@ -105,16 +105,17 @@ impl State {
         self.index.hit.range(from..).take_while(move |h| h.0 == *node)
     }
 
-    fn nodes_of_incident(&self, i: &Incident) -> BTreeSet<&NodeName> {
-        let findings = i.findings.iter().filter_map(|id| self.health.findings.get(id));
-        findings.filter_map(|f| f.seen.entity.node()).collect()
+    /// The nodes that these findings are about.
+    pub(crate) fn nodes_of_findings(&self, findings: &[u64]) -> BTreeSet<NodeName> {
+        let all = findings.iter().filter_map(|id| self.health.findings.get(id));
+        all.filter_map(|f| f.seen.entity.node().cloned()).collect()
     }
 
     /// Jobs that nodes of an incident stopped since it began, also those where nothing is open any
     /// more.
     fn stopped_by_incident(&self, i: &Incident) -> BTreeSet<JobId> {
-        let nodes = self.nodes_of_incident(i).into_iter();
-        nodes.flat_map(|n| self.stopped_by_node(n, i.began_at)).collect()
+        let nodes = self.nodes_of_findings(&i.findings).into_iter();
+        nodes.flat_map(|n| self.stopped_by_node(&n, i.began_at)).collect()
     }
 
     /// Jobs of which the latest attempt was stopped by a node since then.

@@ -10,7 +10,6 @@ use muster_model::node::Stage;
 use muster_model::remediation::RemediationOutcome;
 use muster_model::units::Time;
 use muster_slo::conditions::{self, SiteConditions};
-use std::collections::BTreeMap;
 
 impl Engine {
     /// Everything that alerts follow from.
@@ -24,12 +23,9 @@ impl Engine {
             automation: stopped.is_none(),
         };
         let mut out: Vec<Condition> = Vec::new();
-        let mut worst: BTreeMap<u64, Severity> = BTreeMap::new();
+        let mut bad: Vec<(u64, Severity)> = Vec::new();
         for f in s.health.open() {
-            if let Some(i) = f.incident {
-                let of = worst.entry(i).or_insert(f.seen.severity);
-                *of = f.seen.severity.max(*of);
-            }
+            bad.extend(f.incident.map(|i| (i, f.seen.severity)));
             // That automation has stopped says it already, with why.
             if f.seen.kind == FailureMode::DETECTOR_STORM && stopped.is_some_and(|s| !s.by_operator)
             {
@@ -48,8 +44,12 @@ impl Engine {
             let affected = s.affected_by([&**f], []).into_iter().collect();
             out.push(Condition { parent, affected, ..c });
         }
+        bad.sort_unstable();
         for i in s.health.open_incidents() {
-            let reported = conditions::incident(i, worst.get(&i.id).copied());
+            // The last of an incident is the worst of it.
+            let worst = bad[..bad.partition_point(|of| of.0 <= i.id)].last();
+            let worst = worst.filter(|of| of.0 == i.id).map(|of| of.1);
+            let reported = conditions::incident(i, worst);
             if let Some(c) = reported {
                 let affected = s.affected_by([], [&**i]).into_iter().collect();
                 out.push(Condition { affected, ..c });

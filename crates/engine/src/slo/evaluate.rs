@@ -96,9 +96,7 @@ impl Engine {
         let mut holding: Vec<Label> = Vec::new();
         if self.state.slo.is_stated() {
             let all = standings.iter().map(|s| (&s.objective, &s.status));
-            let gates = budget::gates(all);
-            let mine = gates.get(&Gate::Automation).into_iter().flatten();
-            holding.extend(mine.map(|o| o.name.clone()));
+            holding.extend(budget::stopped_by(Gate::Automation, all).map(|o| o.name.clone()));
         }
         if holding.is_empty() && !self.watch.holding.is_empty() {
             self.work.room = true;

@@ -4,7 +4,7 @@ use muster_model::ids::JobId;
 use muster_model::job::Job;
 use muster_model::names::ProjectName;
 use muster_model::units::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Ended jobs of each project in the order they ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,17 +47,16 @@ impl EndedJobs {
     /// The `n` that leave first: each the oldest of the project that has most left. Whoever ends
     /// jobs by the ten thousand loses its own, and nobody who has fewer loses any.
     pub(crate) fn first_to_leave(&self, n: usize) -> Vec<JobId> {
-        let mut oldest: BTreeMap<&ProjectName, _> =
-            self.by_project.iter().map(|(p, of)| (p, of.iter())).collect();
-        let mut sizes: BTreeSet<(usize, &ProjectName)> =
-            self.by_project.iter().map(|(p, of)| (of.len(), p)).collect();
+        let mut oldest: Vec<_> = self.by_project.values().map(BTreeSet::iter).collect();
+        let sizes = self.by_project.values().map(BTreeSet::len);
+        let mut sizes: BinaryHeap<(usize, usize)> = sizes.zip(0..).collect();
         let mut leave = Vec::new();
         while leave.len() < n
-            && let Some((size, project)) = sizes.pop_last()
+            && let Some((size, project)) = sizes.pop()
         {
-            if let Some((_, id)) = oldest.get_mut(project).and_then(Iterator::next) {
+            if let Some((_, id)) = oldest[project].next() {
                 leave.push(*id);
-                sizes.insert((size.saturating_sub(1), project));
+                sizes.push((size.saturating_sub(1), project));
             }
         }
         leave

@@ -170,17 +170,16 @@ impl HealthState {
     /// they are kept.
     #[must_use]
     pub fn parts_of(&self, id: u64) -> Vec<Arc<Incident>> {
-        let mut joined: BTreeMap<u64, Vec<&Arc<Incident>>> = BTreeMap::new();
-        for i in self.incidents.values() {
-            if let Some(whole) = i.part_of {
-                joined.entry(whole).or_default().push(i);
-            }
-        }
+        let joined = self.incidents.values().filter_map(|i| Some((i.part_of?, Some(i))));
+        let mut joined: Vec<(u64, Option<&Arc<Incident>>)> = joined.collect();
+        joined.sort_by_key(|(whole, _)| *whole);
         let mut parts: Vec<Arc<Incident>> = Vec::new();
         let mut wholes = vec![id];
         while let Some(whole) = wholes.pop() {
             // Each is looked at once: what this costs grows with the incidents that are kept.
-            for part in joined.remove(&whole).unwrap_or_default() {
+            let first = joined.partition_point(|(of, _)| *of < whole);
+            let of_it = joined[first..].iter_mut().take_while(|(of, _)| *of == whole);
+            for part in of_it.filter_map(|(_, part)| part.take()) {
                 wholes.push(part.id);
                 parts.push(Arc::clone(part));
             }

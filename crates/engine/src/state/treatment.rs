@@ -4,7 +4,7 @@ use super::State;
 use muster_model::finding::Severity;
 use muster_model::names::NodeName;
 use muster_model::remediation::{Action, Remediation, RemediationOutcome, RemediationStep};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// What is being done about a finding; worst first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,12 +81,16 @@ impl State {
     /// nothing waits to be.
     #[must_use]
     pub fn untreated_incidents(&self) -> BTreeSet<u64> {
-        let mut alone = BTreeMap::<u64, bool>::new();
+        let (mut untreated, mut treated): (BTreeSet<u64>, BTreeSet<u64>) = <_>::default();
         for f in self.health.open().filter(|f| f.seen.severity == Severity::Critical) {
             let Some(incident) = f.incident else { continue };
             let how = self.treatment(f.seen.entity.node(), f.remediation);
-            *alone.entry(incident).or_insert(true) &= how == FindingTreatment::Alone;
+            let of = if how == FindingTreatment::Alone { &mut untreated } else { &mut treated };
+            of.insert(incident);
         }
-        alone.into_iter().filter(|(_, alone)| *alone).map(|(id, _)| id).collect()
+        for incident in treated {
+            untreated.remove(&incident);
+        }
+        untreated
     }
 }

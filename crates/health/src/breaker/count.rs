@@ -1,11 +1,11 @@
 //! When failures are enough to open a breaker.
 
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::ids::JobId;
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 
 /// Failures that are kept for one thing. More are never needed.
 const KEPT: usize = 32;
@@ -65,7 +65,7 @@ impl Count {
         let n = if matches!(of, Entity::Template(..)) {
             within.count()
         } else {
-            within.map(|(_, job, _)| *job).collect::<BTreeSet<_>>().len()
+            distinct(within.map(|(_, job, _)| *job)).len()
         };
         u32::try_from(n).unwrap_or(u32::MAX)
     }
@@ -73,7 +73,7 @@ impl Count {
     /// Different nodes on which it failed within the window.
     #[must_use]
     pub fn nodes(&self, of: &Entity, now: Time) -> u32 {
-        let nodes: BTreeSet<&NodeName> = self.within(of, now).map(|(.., node)| node).collect();
+        let nodes = distinct(self.within(of, now).map(|(.., node)| node));
         u32::try_from(nodes.len()).unwrap_or(u32::MAX)
     }
 

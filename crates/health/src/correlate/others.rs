@@ -5,12 +5,12 @@ use super::{
     ids_of, nodes_of, within,
 };
 use muster_model::FailureMode;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
-use muster_model::ids::AttemptKey;
 use muster_model::names::NodeName;
 use muster_model::units::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Kinds that a crash sprays over the nodes of its job.
 const SPRAY: [FailureMode; 3] = [FailureMode::APP_FAULT, FailureMode::OOM, FailureMode::APP_CRASH];
@@ -29,21 +29,19 @@ pub(super) fn storage(
     now: Time,
     taken: &mut BTreeSet<u64>,
 ) -> Vec<Common> {
-    let mut by: BTreeMap<&Entity, Vec<&CorrelationInput<'_>>> = BTreeMap::new();
-    for h in hits.iter().filter(|h| h.at >= now - LONG) {
-        if matches!(h.entity, Entity::Storage(_)) {
-            by.entry(h.entity).or_default().push(h);
-        }
-    }
+    let stored =
+        |h: &&CorrelationInput<'_>| h.at >= now - LONG && matches!(h.entity, Entity::Storage(_));
+    let mut stored: Vec<&CorrelationInput<'_>> = hits.iter().filter(stored).collect();
+    stored.sort_by_key(|h| (h.entity, h.at, h.id));
     let node = |h: &CorrelationInput<'_>| {
         h.place.map(|p| p.node.clone()).or_else(|| h.entity.node().cloned())
     };
     let mut out = Vec::new();
-    for (cause, mut own) in by {
-        own.sort_by_key(|h| (h.at, h.id));
+    for own in stored.chunk_by(|a, b| a.entity == b.entity) {
+        let cause = own[0].entity;
         // The last that begins a window: earlier ones are an incident of their own by then.
         let Some(began) = own.last().map(|h| h.at - WINDOW) else { continue };
-        own.retain(|h| h.at >= began);
+        let own = &own[own.partition_point(|h| h.at < began)..];
         let reporters: BTreeSet<NodeName> = own.iter().filter_map(|h| node(h)).collect();
         let whole = own.iter().any(|h| node(h).is_none());
         let follows: Vec<&CorrelationInput<'_>> = hits
@@ -63,7 +61,7 @@ pub(super) fn storage(
         } else {
             own[0].kind
         };
-        let ids: BTreeSet<u64> = own.iter().chain(&follows).map(|h| h.id).collect();
+        let ids: Vec<u64> = distinct(own.iter().chain(&follows).map(|h| h.id));
         taken.extend(&ids);
         out.push(Common {
             cause: cause.clone(),
@@ -75,7 +73,7 @@ pub(super) fn storage(
                 reporters.len(),
                 follows.len()
             ),
-            findings: ids.into_iter().collect(),
+            findings: ids,
         });
     }
     out
@@ -88,14 +86,12 @@ pub(super) fn attribute_application_errors(
     hardware: &[LocatedFinding<'_>],
     out: &mut Vec<Common>,
 ) {
-    let mut by: BTreeMap<AttemptKey, Vec<LocatedFinding<'_>>> = BTreeMap::new();
-    for s in seen.iter().filter(|s| FailureMode::is_one_of(s.hit.kind, &SPRAY)) {
-        if let Some(key) = s.hit.attempt {
-            by.entry(key).or_default().push(*s);
-        }
-    }
-    for (key, hits) in by {
-        let group = densest(&hits, WINDOW);
+    let sprayed = seen.iter().filter(|s| FailureMode::is_one_of(s.hit.kind, &SPRAY));
+    let mut sprayed: Vec<LocatedFinding<'_>> = sprayed.copied().collect();
+    sprayed.sort_by_key(|s| s.hit.attempt);
+    for hits in sprayed.chunk_by(|a, b| a.hit.attempt == b.hit.attempt) {
+        let Some(key) = hits[0].hit.attempt else { continue };
+        let group = densest(hits, WINDOW);
         let nodes = nodes_of(&group);
         let Some(first) = group.first().filter(|_| nodes.len() >= NODES_MIN) else { continue };
         let began = first.hit.at;

@@ -1,10 +1,10 @@
 //! Which gangs have their network tested before they start, and which of their nodes are.
 
+use muster_model::distinct;
 use muster_model::names::NodeName;
 use muster_model::placement::Placement;
 use muster_model::policy::FabricPolicy;
 use muster_model::spec::{JobSpec, Preflight};
-use std::collections::BTreeSet;
 
 /// Fewer cannot be distinguished.
 const LEAST: usize = 4;
@@ -12,7 +12,7 @@ const LEAST: usize = 4;
 /// Whether the nodes that a gang was given are to be tested before it starts.
 #[must_use]
 pub fn wanted(policy: &FabricPolicy, spec: &JobSpec, placement: &Placement) -> bool {
-    let nodes: BTreeSet<&NodeName> = placement.slots.iter().map(|s| &s.node).collect();
+    let nodes: Vec<&NodeName> = distinct(placement.slots.iter().map(|s| &s.node));
     let large = policy.preflight_nodes > 1 && nodes.len() >= policy.preflight_nodes as usize;
     large && spec.preflight == Preflight::Policy && spec.simulate.is_none()
 }

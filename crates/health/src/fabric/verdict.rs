@@ -2,10 +2,10 @@
 
 use super::path_history::Baseline;
 use muster_model::FailureMode;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::finding::{ObservedFinding, Severity};
 use muster_model::units::Time;
-use std::collections::BTreeSet;
 
 /// The failure mode.
 pub const KIND: &str = FailureMode::LINK_SLOW.code();
@@ -73,9 +73,8 @@ pub fn slow(node: &str, entity: Entity, tests: &[PairVerdict], at: Time) -> Obse
     fn partner<'a>(t: &'a PairVerdict, node: &str) -> &'a str {
         if t.a == node { &t.b } else { &t.a }
     }
-    let partners: BTreeSet<&str> = failed.iter().map(|t| partner(t, node)).collect();
-    let all: BTreeSet<&str> =
-        tests.iter().filter(|t| t.has(node)).map(|t| partner(t, node)).collect();
+    let partners: Vec<&str> = distinct(failed.iter().map(|t| partner(t, node)));
+    let all = distinct(tests.iter().filter(|t| t.has(node)).map(|t| partner(t, node)));
     let well = |p: &&str| tests.iter().any(|t| !t.slow && t.has(p));
     let slow_with = partners.len();
     let cleared: Vec<&str> = partners.into_iter().filter(well).collect();

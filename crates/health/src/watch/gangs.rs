@@ -10,6 +10,7 @@ use crate::detect::DetectorVerdict;
 use crate::detect::gang::{self, Cause, Pace, SlowRank};
 use crate::detect::robust::PeerBaseline;
 use muster_model::FailureMode;
+use muster_model::distinct;
 use muster_model::entity::Entity;
 use muster_model::finding::Severity;
 use muster_model::units::{Span, Time};
@@ -172,8 +173,8 @@ impl Attempt {
             let uneven = s.cause == Cause::Own && s.ratio - 1.0 < usual * 1.5;
             !uneven && u16::from(self.ranks[s.rank as usize].slow[i]) >= c.step_windows
         };
-        let nodes_of = |ranks: &[SlowRank]| -> BTreeSet<Option<usize>> {
-            ranks.iter().map(|s| self.member(s.rank).and_then(|m| m.node)).collect()
+        let nodes_of = |ranks: &[SlowRank]| {
+            distinct(ranks.iter().map(|s| self.member(s.rank).and_then(|m| m.node)))
         };
         let all: Vec<SlowRank> = slow.values().filter(lasts).copied().collect();
         let of = |from_start: bool| -> Vec<SlowRank> {

@@ -35,9 +35,8 @@ impl NodeActs {
         let ids = |acts: Option<&Vec<Arc<AskedAct>>>| -> BTreeSet<u64> {
             acts.into_iter().flatten().map(|a| a.id).collect()
         };
-        let names: BTreeSet<&NodeName> = all.keys().chain(new.keys()).collect();
-        let changed =
-            names.into_iter().filter(|n| ids(all.get(*n)) != ids(new.get(*n))).cloned().collect();
+        let names: BTreeSet<NodeName> = all.keys().chain(new.keys()).cloned().collect();
+        let changed = names.into_iter().filter(|n| ids(all.get(n)) != ids(new.get(n))).collect();
         *all = new;
         changed
     }

@@ -140,8 +140,8 @@ pub(super) fn choose(
     wish: &FabricTestRequest,
 ) -> Result<Chosen, Refused> {
     let mut wanted: Vec<&Arc<Node>> = Vec::new();
-    for name in wish.nodes.iter().collect::<BTreeSet<_>>() {
-        wanted.push(s.nodes.get(name).ok_or_else(|| Refused::Unknown(name.clone()))?);
+    for name in wish.nodes.iter().cloned().collect::<BTreeSet<NodeName>>() {
+        wanted.push(s.nodes.get(&name).ok_or(Refused::Unknown(name))?);
     }
     if let Some(domain) = &wish.domain {
         let named = !wish.nodes.is_empty();

@@ -116,6 +116,6 @@ fn make_report(t: FabricTest) -> PreflightReport {
 fn nodes(s: &State, key: AttemptKey) -> Option<Vec<NodeName>> {
     let job = s.jobs.get(&key.job).filter(|j| j.attempt_key() == Some(key))?;
     let attempt = job.attempt.as_ref().filter(|a| a.in_preflight().is_some())?;
-    let all: BTreeSet<&NodeName> = attempt.placement.slots.iter().map(|s| &s.node).collect();
-    Some(all.into_iter().cloned().collect())
+    let all: BTreeSet<NodeName> = attempt.placement.slots.iter().map(|s| s.node.clone()).collect();
+    Some(all.into_iter().collect())
 }
