@@ -233,8 +233,9 @@ impl NotificationState {
         alerts: &BTreeMap<String, Alert>,
         routing: &Routing,
     ) -> Vec<Notification> {
-        type Alerts = Vec<(String, AlertChange)>;
-        let mut owed: Vec<((&Label, Vec<String>), Time, (String, AlertChange))> = Vec::new();
+        type News = (String, AlertChange);
+        type Together<'a> = (&'a Label, Vec<String>);
+        let mut owed: Vec<(Together<'_>, Time, News)> = Vec::new();
         for a in alerts.values() {
             for to in addresses(a, routing) {
                 let name = &to.receiver.name;
@@ -251,7 +252,7 @@ impl NotificationState {
             let since = of.iter().map(|one| one.1).min()?;
             Some((of[0].0.0.clone(), since, of.iter().map(|one| one.2.clone()).collect()))
         });
-        let mut order: Vec<(Label, Time, Alerts)> = bundles.collect();
+        let mut order: Vec<(Label, Time, Vec<News>)> = bundles.collect();
         order.sort();
         let letters = order.into_iter().flat_map(|(to, _, alerts)| {
             let parts: Vec<Vec<_>> = alerts.chunks(LETTER_MAX).map(<[_]>::to_vec).collect();
