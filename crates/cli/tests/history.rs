@@ -57,7 +57,8 @@ done
 
 #[test]
 fn step_times_of_a_job_are_kept_and_shown() {
-    let c = Cluster::start(1);
+    // They are shown from the first whole step on that is stored since its start.
+    let c = Cluster::start_sampled(1);
     let id = c.submit(&["--name", "train", "--gpus", "1", "--", "sh", "-c", STEPS]);
     let ask = ["history", "job", &id, "--metric", "step_time"];
     let points = || {

@@ -21,8 +21,14 @@ use muster_model::units::{Span, Time};
 use muster_server::brain::clock;
 use muster_simnode::Random;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// One test at a time in a process: the log of another one moves the clock of this one's server.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Nodes with eight GPUs that can be tested, reset and restarted. It is later than everything that this process
 /// has seen: the server's clock does not stand before its log, and never goes back.
@@ -130,6 +136,7 @@ type Trouble = fn(&mut TestSite, JobId, Time) -> Option<NodeName>;
 
 #[test]
 fn the_way_back_is_counted_from_the_beginning_of_every_kind_of_trouble() {
+    let _alone = alone();
     let lost_node: Trouble = |w, job, heard| {
         let node = w.nodes_of(job)[0].clone();
         w.ok(Command::NodeLost { node: node.clone(), last_seen: heard });
@@ -205,6 +212,7 @@ fn items_of<'a>(v: &'a Value, part: &str) -> &'a [Value] {
 
 #[test]
 fn one_gpu_off_the_bus_that_stops_32_is_shown_so_everywhere() {
+    let _alone = alone();
     let mut w = alerted(16);
     let job = w.run(gang(4, 8));
     w.run(gang(1, 8));
@@ -229,6 +237,7 @@ fn one_gpu_off_the_bus_that_stops_32_is_shown_so_everywhere() {
 
 #[test]
 fn an_incident_that_stops_32_gpus_counts_them_and_names_the_job() {
+    let _alone = alone();
     let mut w = alerted(32);
     // One job on all nodes of a leaf, and no place for it elsewhere.
     let job = w.run(gang(8, 4));

@@ -334,7 +334,8 @@ async fn look_due(
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    /// However slow the machine is: its clock stands while there is something to hear.
+    #[tokio::test(start_paused = true)]
     async fn what_happens_to_another_job_is_no_reason_to_look() {
         let (tx, mut rx) = mpsc::channel(4);
         for job in [5, 6, 4, 7] {

@@ -4,6 +4,7 @@ import { createElement } from 'react';
 import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, test, vi } from 'vitest';
 import { ApiError } from '../api/client';
+import { dayWord } from '../ui/zone';
 import { metricsOf, rangeOf } from './range';
 
 vi.mock('@tanstack/react-router', async () => {
@@ -52,8 +53,10 @@ test('charts stand in place of a skeleton once they are read, and a metric witho
   expect(charts).toContain('power: no data');
   expect(charts).not.toContain('skeleton');
   expect(charts).not.toContain('Nothing is stored');
-  const short = { ...answer([[1, 2, 3]]), known_from: from + HOUR / 2 };
-  expect(shown([metrics, [points, short]])).toContain('Nothing is stored from before 31 Jan');
+  // The day is that of the zone of whoever looks.
+  const half = from + HOUR / 2;
+  const short = shown([metrics, [points, { ...answer([[1, 2, 3]]), known_from: half }]]);
+  expect(short).toContain(`Nothing is stored from before ${dayWord(half)} `);
 });
 
 test('a job has a chart of its steps where its ranks reported some', () => {
@@ -78,7 +81,8 @@ test('events of the time are listed in words', () => {
 test('a time without samples says since when there are any, and how to switch them on where they are off', () => {
   const begins = historyBegins(asked, metricsOf(undefined)).queryKey;
   const since = (at: number | null) => shown([metrics, [points, answer([null, null])], [begins, at]]);
-  expect(since(from + 2 * HOUR)).toContain('The history of these metrics begins at 31 Jan');
+  const first = from + 2 * HOUR;
+  expect(since(first)).toContain(`The history of these metrics begins at ${dayWord(first)} `);
   expect(since(null)).toContain('No sample of these metrics is stored here yet.');
   expect(since(null), 'it is switched on').not.toContain('--history on');
   const off = shown([[historyMetrics().queryKey, { source: 'off', items: [] }]]);

@@ -4,6 +4,7 @@ use super::Finding;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The documents.
@@ -38,7 +39,12 @@ pub(super) fn missing(root: &Path) -> Result<Vec<Finding>> {
 
 /// Everything below a directory, as it is written from the root.
 fn collect(root: &Path, dir: &Path, there: &mut BTreeSet<String>) -> Result<()> {
-    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+    let entries = match fs::read_dir(dir) {
+        // What tools write meanwhile goes again before it is looked at.
+        Err(e) if e.kind() == ErrorKind::NotFound && dir != root => return Ok(()),
+        read => read.with_context(|| format!("cannot read {}", dir.display()))?,
+    };
+    for entry in entries {
         let entry = entry?;
         let path = entry.path();
         if let Ok(name) = path.strip_prefix(root) {

@@ -79,7 +79,8 @@ impl Runtime {
         let unknown = |why: &dyn std::fmt::Display| {
             format!("{} cannot be asked what it can do: `run --help`: {why}", self.words[0])
         };
-        let said = output_within(help.args(["run", "--help"]), HELP).map_err(|e| unknown(&e))?;
+        let help = help.args(["run", "--help"]);
+        let said = output_within(help, self.limits.look_up).map_err(|e| unknown(&e))?;
         // Who fails has not said that it cannot.
         if !said.status.success() {
             return Err(unknown(&said.status));
@@ -87,9 +88,6 @@ impl Runtime {
         Ok(String::from_utf8_lossy(&said.stdout).contains("--user "))
     }
 }
-
-/// How long the runtime may take to say what it can do.
-const HELP: Duration = Duration::from_secs(5);
 
 /// How a node runs containers.
 #[derive(Debug, Default)]

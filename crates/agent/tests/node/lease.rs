@@ -216,6 +216,16 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Is a process stopped with all of its threads, or gone?
+fn stands_still(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut stats =
+        threads.map(|t| std::fs::read_to_string(t.path().join("stat")).unwrap_or_default());
+    let still =
+        |stat: &str| stat.rfind(')').is_none_or(|at| stat[at + 2..].starts_with(['T', 'Z', 'X']));
+    stats.all(|stat| still(&stat))
+}
+
 /// What saves its work again and again, for ever.
 const SAVES: &str = "while :; do echo step >> saved; sleep 0.02; done";
 /// Short, and longer than a busy machine keeps a heartbeat from being answered.
@@ -281,6 +291,7 @@ pub(crate) fn ranks_of_a_stopped_supervisor_and_agent_are_killed_by_the_kernel()
         let ranks = site.ranks(k);
         agent.signal(Signal::STOP);
         kill_process(Pid::from_raw(supervisor).unwrap(), Signal::STOP).unwrap();
+        until("the supervisor stands still", || stands_still(supervisor)).await;
         assert!(!ranks.is_empty() && ranks.iter().all(|p| alive(*p)), "{ranks:?}");
         let mut all = ranks.clone();
         all.push(supervisor);

@@ -49,6 +49,8 @@ pub(crate) struct Cluster {
     failpoint: String,
     /// `MUSTER_LOST_AFTER`.
     lost_after: &'static str,
+    /// `MUSTER_TELEMETRY`.
+    telemetry: &'static str,
     up: Option<Child>,
     pub(crate) token: String,
 }
@@ -83,6 +85,15 @@ impl Cluster {
         let verb = ["up", "--no-context", "--no-local-node", "--nodes", &count];
         let mut cluster = Cluster::stopped(&verb);
         cluster.lost_after = "10s";
+        cluster.with_nodes(nodes)
+    }
+
+    /// The same with samples, and steps of what is stored of them, of a second instead of ten.
+    pub(crate) fn start_sampled(nodes: u32) -> Cluster {
+        let count = nodes.to_string();
+        let verb = ["up", "--no-context", "--no-local-node", "--nodes", &count];
+        let mut cluster = Cluster::stopped(&verb);
+        cluster.telemetry = "1s";
         cluster.with_nodes(nodes)
     }
 
@@ -146,6 +157,7 @@ impl Cluster {
             failpoint: String::new(),
             // No node is missed because the machine is busy, or because a server took its time.
             lost_after: "60s",
+            telemetry: "10s",
             up: None,
             token: String::new(),
         }
@@ -230,6 +242,7 @@ impl Cluster {
             .env_remove("MUSTER_TOKEN")
             .env("MUSTER_HEARTBEAT", "1s")
             .env("MUSTER_LOST_AFTER", self.lost_after)
+            .env("MUSTER_TELEMETRY", self.telemetry)
             .env("MUSTER_FAILPOINT", &self.failpoint)
             .args(&self.verb)
             .args(["--listen", &self.listen.to_string(), "--link-listen", &self.link.to_string()])

@@ -411,6 +411,14 @@ async fn a_crash_that_hardware_explains_late_is_counted_as_a_recovery_from_hardw
     let killed = job_when(&s, &id, again).await;
     assert_eq!(killed["past"][0]["verdict"], "unknown", "{killed}");
     report(2, Observed::Running).await;
+    let behind =
+        || s.brain.follower_lags().iter().any(|(part, n)| *part == "health-follow" && *n > 0);
+    let read = async {
+        while behind() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, read).await.expect("who counts reads the log");
     let name = "muster_recovery_seconds_count{part=\"detect\"}";
     assert_eq!(metric(&s, name).await.as_deref(), Some("0"), "nobody knows what failed it");
     let faults = vec![off_the_bus(3, s.brain.now())];
