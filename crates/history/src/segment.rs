@@ -229,6 +229,15 @@ impl Segment {
         self.first
     }
 
+    /// The first step of all its blocks that is not before this one; none where it has none.
+    pub(crate) fn first_from(&self, slot: i64) -> Option<i64> {
+        if self.first.is_some_and(|first| first >= slot) {
+            return self.first;
+        }
+        let reach = |b: &&BlockRef| slot < b.start.saturating_add(i64::from(b.steps));
+        self.blocks.values().flatten().filter(reach).map(|b| b.start.max(slot)).min()
+    }
+
     /// The highest shard with a block.
     pub(crate) fn last_shard(&self) -> Option<u32> {
         self.blocks.keys().next_back().copied()

@@ -454,6 +454,16 @@ impl TierFiles {
         written.into_iter().chain(open).min().map(|slot| self.tier.start(slot))
     }
 
+    /// When the first step begins that it has from a moment on; none where it has none.
+    pub(crate) fn first_from(&self, from: i64) -> Option<i64> {
+        let slot = self.tier.slot(from);
+        // A block may reach over the end of its file's time.
+        let early = self.tier.bucket(slot.saturating_sub(i64::from(self.tier.block)));
+        let written = self.segments.range(early..).find_map(|(_, s)| s.first_from(slot));
+        let open = self.open.iter().flatten().map(|o| o.start().max(slot)).min();
+        written.into_iter().chain(open).min().map(|slot| self.tier.start(slot))
+    }
+
     /// Opens the files that are there. One that cannot be opened is left alone.
     fn load(&mut self, stats: &mut Stats) -> Result<(), HistoryError> {
         let what = || format!("cannot read {}", self.dir.display());

@@ -89,7 +89,7 @@ impl Bins {
     }
 }
 
-/// A tier, and when its first step begins.
+/// A tier, and when the first step begins that it has from the moment on that is asked for.
 type Reach = (Tier, Option<i64>);
 
 /// The coarsest tier whose steps are no longer than the points asked for, or a coarser one where it
@@ -99,13 +99,13 @@ fn choose(tiers: &[Reach], newest: i64, from: i64, to: i64, most: usize) -> usiz
     let wished = to.saturating_sub(from).max(1).div_euclid(most);
     let fine = tiers.iter().rposition(|(t, _)| t.step_ms <= wished).unwrap_or(0);
     let rest = || tiers.iter().skip(fine);
-    // What no tier has is missed in none. Their first steps begin up to a step apart.
-    let first = rest().filter_map(|(_, known_from)| *known_from).min();
+    // What no tier has is missed in none: nothing was sampled then. Their first steps begin up to a
+    // step apart.
+    let first = rest().filter_map(|(_, has_from)| *has_from).min();
     let apart = rest().map(|(t, _)| t.step_ms).max().unwrap_or(0);
     let missed_until = first.unwrap_or(from).max(from).saturating_add(apart);
-    let reaches = |(t, known_from): &Reach| {
-        newest.saturating_sub(t.keep_ms) <= from
-            && known_from.is_none_or(|known| known <= missed_until)
+    let reaches = |(t, has_from): &Reach| {
+        newest.saturating_sub(t.keep_ms) <= from && has_from.is_none_or(|has| has <= missed_until)
     };
     (fine..tiers.len()).find(|i| reaches(&tiers[*i])).unwrap_or(tiers.len().saturating_sub(1))
 }
@@ -133,9 +133,10 @@ pub(crate) fn plan(
     max_points: usize,
     most: u64,
 ) -> Plan {
-    let tiers: Vec<Reach> = store.tiers.iter().map(|t| (t.tier, t.known_from())).collect();
+    let tiers: Vec<Reach> = store.tiers.iter().map(|t| (t.tier, t.first_from(from))).collect();
     let chosen = choose(&tiers, store.newest, from, to, max_points);
-    let (files, (tier, known_from)) = (&store.tiers[chosen], tiers[chosen]);
+    let files = &store.tiers[chosen];
+    let (tier, known_from) = (files.tier, files.known_from());
     let bins = Bins::over(&tier, from, to, max_points);
     let mut shards: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
     for (i, want) in wants.iter().enumerate() {
