@@ -148,6 +148,7 @@ mod tests {
                 "fuzz     never ran",
                 "fabric   never ran",
                 "deny     never ran",
+                "lint     never ran",
             ]
         );
     }
