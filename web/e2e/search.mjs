@@ -49,7 +49,7 @@ export async function walkSearch({ chromium, check, must, until, incident }) {
         [`says-${OWN}`, /^job /, `/jobs/${own.id}`],
         [String(serial), /^gpu /, `/nodes/${node}/gpus/3`],
         [OTHER, /^user /, '/jobs', { user: OTHER }],
-        [OTHER, /^events /, '/events', { actor: `user:${OTHER}` }],
+        [OTHER, /^events /, '/events', { actor: OTHER }],
         [OWN, /^project /, '/jobs', { project: OWN }],
         [OWN, /^quota /, '/quotas'],
         ['gpu-off-bus', /^runbook /, '/runbooks/gpu-off-bus'],
