@@ -18,6 +18,7 @@ use crate::brain::{Attach, BrainError};
 use crate::health::HealthObservation;
 use crate::history::HistoryRow;
 use crate::logs::LogError;
+use crate::metering::step_seconds;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use muster_engine::State;
@@ -627,8 +628,7 @@ impl Live {
             ProgressReport::Step { step, t, ref stages, .. } => {
                 let stages = steps::bounded(stages);
                 self.inner.metering.step(key, rank, now, step, t, &stages);
-                let whole = || Some(stages.values().sum()).filter(|s: &f64| *s > 0.0);
-                if let Some(seconds) = t.or_else(whole) {
+                if let Some(seconds) = step_seconds(t, &stages) {
                     self.inner.history.step(key, seconds);
                 }
                 self.report_observation(HealthObservation::Step {

@@ -19,6 +19,7 @@ use muster_model::job::Job;
 use muster_model::names::NodeName;
 use muster_model::units::{Span, Time};
 use received::Attempts;
+pub(crate) use received::step_seconds;
 pub use recent::Recent;
 use recent::Recents;
 use std::collections::BTreeMap;
@@ -154,8 +155,7 @@ impl Metering {
     ) {
         self.attempts().step(key, rank, at, step, t, stages);
         self.note_placement(key);
-        let reported = t.or_else(|| Some(stages.values().sum()).filter(|s: &f64| *s > 0.0));
-        if let Some(took) = reported.and_then(received::micros) {
+        if let Some(took) = step_seconds(t, stages).and_then(received::micros) {
             self.recents().step(key, rank, at, took);
         }
     }

@@ -16,6 +16,11 @@ const OVER: usize = 20_000;
 /// A longer step, in seconds, is garbage.
 const STEP_MAX: f64 = 1e6;
 
+/// How long a step took, in seconds: what was reported, or else its stages together; none where neither was.
+pub(crate) fn step_seconds(took: Option<f64>, stages: &BTreeMap<String, f64>) -> Option<f64> {
+    took.or_else(|| Some(stages.values().sum()).filter(|s: &f64| *s > 0.0))
+}
+
 /// Seconds as microseconds, when they make sense.
 pub(super) fn micros(seconds: f64) -> Option<u64> {
     let sound = (0.0..STEP_MAX).contains(&seconds);
