@@ -30,7 +30,7 @@ test('a command does what it says', () => {
   expect(hands.leave).toHaveBeenCalled();
 });
 
-test('every entry has a key of its own, and either an address or a deed', () => {
+test('every entry has a key of its own, and either an address or what it runs', () => {
   const all = ownEntries(PAGES, rights, hands);
   expect(new Set(all.map((e) => e.key)).size).toBe(all.length);
   for (const e of all) expect(Boolean(e.href) !== Boolean(e.run), e.label).toBe(true);

@@ -4,8 +4,8 @@ import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import { search } from '../queries';
 import type { Rights } from '../rights';
 import { State } from '../ui/parts';
-import { commanded, namedCommands, typedCommands } from './deeds';
 import { arrange, type Entry, moved } from './entries';
+import { commanded, namedCommands, typedCommands } from './object-commands';
 import { outputEntry } from './output';
 
 /** Nobody types so fast that every letter is worth a request. */

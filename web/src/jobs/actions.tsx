@@ -3,7 +3,7 @@ import { api, must, once, type Schemas } from '../api/client';
 import { useRights } from '../rights';
 import { useAct } from '../ui/act';
 import { useAsk } from '../ui/ask';
-import { useDeed } from '../ui/deed';
+import { useLinkedDialog } from '../ui/linked';
 import { LIMIT, offers } from './offers';
 
 type Job = Schemas['Job'];
@@ -104,8 +104,8 @@ export function Actions({ job: j }: { job: Job }) {
     ['again', 'Submit again', again],
     ['cancel', 'Cancel', cancel, 'risky'],
   ];
-  const deeds = buttons.filter(([offer]) => may.includes(offer)).map(([o, , run]) => [o, () => void run()]);
-  useDeed(Object.fromEntries(deeds), name, busy || may.length === 0);
+  const open = buttons.filter(([offer]) => may.includes(offer)).map(([o, , run]) => [o, () => void run()]);
+  useLinkedDialog(Object.fromEntries(open), name, busy || may.length === 0);
   if (may.length === 0) return null;
   // One main thing to do at most.
   const next = may.includes('requeue') || may.includes('release');

@@ -4,7 +4,7 @@ import { api, must, once, type Schemas } from '../api/client';
 import { health } from '../queries';
 import { useRefusal } from '../ui/act';
 import { useAsked } from '../ui/asked';
-import { useDeed } from '../ui/deed';
+import { useLinkedDialog } from '../ui/linked';
 import { servesWords } from '../words';
 import {
   affectedWords,
@@ -275,7 +275,7 @@ export function NodeActions({ node: n }: { node: Node }) {
   const offers = nodeOffers(n, useForced(n.breaker));
   const held = n.jobs.length > 0;
   const can = offers.filter((o) => o !== 'qualify' || !held);
-  useDeed(Object.fromEntries(can.map((o) => [o, () => void all[o](n)])), n.name, busy);
+  useLinkedDialog(Object.fromEntries(can.map((o) => [o, () => void all[o](n)])), n.name, busy);
   return (
     <div className="actions">
       {offers.map((o) => (
@@ -304,7 +304,7 @@ export function NodeActions({ node: n }: { node: Node }) {
 export function GpuActions({ node: n, gpu }: { node: Node; gpu: number }) {
   const { all, busy } = useNodeActions();
   const offer = n.gpus_excluded.includes(gpu) ? 'include' : 'exclude';
-  useDeed({ [offer]: () => void all[offer](n, gpu) }, `GPU ${gpu} of ${n.name}`, busy);
+  useLinkedDialog({ [offer]: () => void all[offer](n, gpu) }, `GPU ${gpu} of ${n.name}`, busy);
   if (n.stage === 'retired') return null;
   return (
     <div className="actions">

@@ -5,7 +5,7 @@ import type { Rights } from '../rights';
 import { type Entry, type Hit, hrefOf } from './entries';
 
 /** A command about one thing. `typed`: what it is typed as before the name of the thing. */
-interface Deed {
+interface ObjectCommand {
   does: string;
   typed: string[];
   label: (name: string) => string;
@@ -25,7 +25,7 @@ const except =
     !states.includes(s);
 const labelled = (word: string) => (name: string) => `${word} ${name}`;
 
-const NODE: (Deed & { does: NodeOffer })[] = [
+const NODE: (ObjectCommand & { does: NodeOffer })[] = [
   { does: 'uncordon', typed: ['uncordon'], label: labelled('Uncordon'), fits: among('cordoned') },
   {
     does: 'cordon',
@@ -80,7 +80,7 @@ const NODE: (Deed & { does: NodeOffer })[] = [
   },
 ];
 
-const GPU: (Deed & { does: NodeOffer })[] = [
+const GPU: (ObjectCommand & { does: NodeOffer })[] = [
   { does: 'exclude', typed: ['exclude gpu', 'exclude'], label: labelled('Exclude'), fits: () => true },
   {
     does: 'include',
@@ -91,7 +91,7 @@ const GPU: (Deed & { does: NodeOffer })[] = [
   },
 ];
 
-const JOB: Record<JobOffer, Pick<Deed, 'typed' | 'label' | 'asked'>> = {
+const JOB: Record<JobOffer, Pick<ObjectCommand, 'typed' | 'label' | 'asked'>> = {
   // A hit does not say whether a job is held.
   release: { typed: ['release'], label: labelled('Release'), asked: true },
   hold: { typed: ['hold'], label: labelled('Hold') },
@@ -105,31 +105,31 @@ const JOB: Record<JobOffer, Pick<Deed, 'typed' | 'label' | 'asked'>> = {
 type May = Pick<Rights, 'submits' | 'operates'>;
 
 /** What this token may do with a hit. */
-function deedsOf(hit: Hit, rights: May): Deed[] {
+function commandsOf(hit: Hit, rights: May): ObjectCommand[] {
   const state = hit.state ?? '';
   if (hit.kind === 'job') {
     const may = new Set([null, 'held'].flatMap((held) => offers({ state: state as never, held }, rights)));
     return [...may].map((does) => ({ does, fits: () => true, ...JOB[does] }));
   }
   if (!rights.operates) return [];
-  if (hit.kind === 'node') return NODE.filter((d) => d.fits(state));
+  if (hit.kind === 'node') return NODE.filter((c) => c.fits(state));
   return hit.kind === 'gpu' ? GPU : [];
 }
 
-function entryOf(hit: Hit, d: Deed): Entry {
+function entryOf(hit: Hit, c: ObjectCommand): Entry {
   const name = hit.kind === 'job' ? `job ${hit.id} ${hit.title}` : hit.title;
-  const clones = hit.kind === 'job' && d.does === 'clone';
+  const clones = hit.kind === 'job' && c.does === 'clone';
   return {
-    key: `do/${hit.kind}/${hit.id}/${d.does}`,
+    key: `do/${hit.kind}/${hit.id}/${c.does}`,
     kind: 'command',
-    label: d.label(name),
-    href: clones ? `/jobs/new?from=${encodeURIComponent(hit.id)}` : `${hrefOf(hit)}?do=${d.does}`,
+    label: c.label(name),
+    href: clones ? `/jobs/new?from=${encodeURIComponent(hit.id)}` : `${hrefOf(hit)}?do=${c.does}`,
   };
 }
 
 /** All phrases, the longest first: `return to service n1` is not about a node called `to service n1`. */
 const PHRASES = [
-  ...new Set([...NODE, ...GPU, ...Object.values(JOB)].flatMap((d: Pick<Deed, 'typed'>) => d.typed)),
+  ...new Set([...NODE, ...GPU, ...Object.values(JOB)].flatMap((c: Pick<ObjectCommand, 'typed'>) => c.typed)),
 ].sort((a, b) => b.length - a.length);
 
 /** Words that begin with a command, such as `drain hgx-0003`: the command, and what it is about. */
@@ -142,9 +142,9 @@ export function commanded(words: string): { typed: string; about: string } | nul
 /** The commands that were typed, for what was found by the rest of the words. */
 export function typedCommands(typed: string, hits: readonly Hit[], rights: May): Entry[] {
   return hits.flatMap((h) =>
-    deedsOf(h, rights)
-      .filter((d) => d.typed.includes(typed))
-      .map((d) => entryOf(h, d)),
+    commandsOf(h, rights)
+      .filter((c) => c.typed.includes(typed))
+      .map((c) => entryOf(h, c)),
   );
 }
 
@@ -156,7 +156,7 @@ export function namedCommands(words: string, hits: readonly Hit[], rights: May):
   const is = (h: Hit) => names(h).some((name) => name.toLowerCase() === w);
   const hit = hits.find((h) => (h.kind === 'node' || h.kind === 'gpu' || h.kind === 'job') && is(h));
   if (!hit) return [];
-  return deedsOf(hit, rights)
-    .filter((d) => !d.asked)
-    .map((d) => entryOf(hit, d));
+  return commandsOf(hit, rights)
+    .filter((c) => !c.asked)
+    .map((c) => entryOf(hit, c));
 }

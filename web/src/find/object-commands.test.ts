@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { commanded, namedCommands, typedCommands } from './deeds';
 import type { Hit } from './entries';
+import { commanded, namedCommands, typedCommands } from './object-commands';
 
 const hit = (kind: Hit['kind'], id: string, state: string | null = null, title = id): Hit => ({
   kind,

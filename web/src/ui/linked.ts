@@ -3,10 +3,10 @@ import { useEffect, useRef } from 'react';
 import { useRefusal } from './act';
 
 /**
- * Opens the dialog that the address names (`?do=drain`), once: the address is then without it. `deeds`: what may be done
- * now, by its name; each asks first, since anybody may send such a link. `of`: what it is about. `busy`: not now.
+ * Opens the dialog that the address names (`?do=drain`), once: the address is then without it. `dialogs`: of what may
+ * be done now, by its name; each asks first, since anybody may send such a link. `of`: what it is about. `busy`: not now.
  */
-export function useDeed(deeds: Partial<Record<string, () => void>>, of: string, busy: boolean) {
+export function useLinkedDialog(dialogs: Partial<Record<string, () => void>>, of: string, busy: boolean) {
   const wanted = (useSearch({ strict: false }) as { do?: string }).do;
   const navigate = useNavigate();
   const refuse = useRefusal();
@@ -22,8 +22,8 @@ export function useDeed(deeds: Partial<Record<string, () => void>>, of: string, 
       replace: true,
       resetScroll: false,
     });
-    const deed = deeds[wanted];
-    if (deed) deed();
+    const open = dialogs[wanted];
+    if (open) open();
     else refuse(`“${wanted}” cannot be done with ${of} in its current state`);
   }, [wanted, busy]);
 }
