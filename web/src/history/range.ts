@@ -95,7 +95,7 @@ export function zoomed(a: number, b: number): { from: string; to: string } {
 /** Charts that are shown when nobody chose. */
 export const USUAL = ['util', 'mem_used', 'power', 'temp'];
 /** How long steps of a job take, as its ranks report it. */
-export const STEP_TIME = 'step_time';
+const STEP_TIME = 'step_time';
 /** Those of a job: its steps first. */
 const USUAL_OF_JOB = [STEP_TIME, ...USUAL];
 /** So many charts at most: one answer of the server has at most 256 series. */

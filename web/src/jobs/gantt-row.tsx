@@ -13,7 +13,7 @@ import {
   timesOf,
 } from './gantt';
 
-export const HEADS: Record<Group, string> = {
+const HEADS: Record<Group, string> = {
   running: 'Running',
   reserved: 'With a reserved start',
   waiting: 'Waiting, no start reserved',
@@ -27,7 +27,7 @@ export function clockWord(at: number, now = Date.now()): string {
 }
 
 /** Why a job waits; what an estimate rests on where it has one. */
-export function whyOf(row: Row, estimate: Estimate): string {
+function whyOf(row: Row, estimate: Estimate): string {
   if (row.group === 'held') return tidy(row.why);
   return [row.why, estimate?.basis]
     .filter(Boolean)

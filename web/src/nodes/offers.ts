@@ -8,7 +8,7 @@ type Remediation = Schemas['Remediation'];
 type NodeJob = Pick<Schemas['NodeJob'], 'id' | 'name' | 'project'>;
 
 /** In the order of the buttons. */
-export const OFFERS = [
+const OFFERS = [
   'uncordon',
   'cordon',
   'undrain',
@@ -44,7 +44,7 @@ const TAKES: readonly string[] = ['drain', 'reset_gpu', 'reboot', 'power_cycle',
 const OUT: readonly string[] = ['moving', 'approval', 'acting', 'repairing', 'testing'];
 
 /** Does this remediation keep its node out of service? */
-export const keepsOut = (r: Pick<Remediation, 'action' | 'step'> | null | undefined): boolean =>
+const keepsOut = (r: Pick<Remediation, 'action' | 'step'> | null | undefined): boolean =>
   !!r && TAKES.includes(r.action) && OUT.includes(r.step);
 
 /** A reset, a reboot or a power cycle that cannot be stopped: nothing may run there before it is over. */
@@ -128,7 +128,7 @@ export function excludedAfter(before: readonly number[], gpu: number, out: boole
 const NAMED = 8;
 
 /** Jobs by their number, name and project; many are counted. */
-export function jobsWords(jobs: readonly NodeJob[]): string {
+function jobsWords(jobs: readonly NodeJob[]): string {
   const named = jobs.slice(0, NAMED).map((j) => `${j.id} ${j.name} (${j.project})`);
   const rest = jobs.length - named.length;
   return `${named.join(', ')}${rest > 0 ? ` and ${count(rest, 'more job')}` : ''}`;
