@@ -24,7 +24,7 @@ pub(super) struct WaitingSteps(Mutex<StepCells>);
 
 /// The cell of one step that took so many seconds; none where that makes no sense.
 pub(super) fn cell(seconds: f64) -> Option<Cell> {
-    // A figure for people: the last digits are of no matter.
+    // A number for people: the last digits are of no matter.
     #[allow(clippy::cast_possible_truncation)]
     let ms = (seconds * 1e3) as f32;
     (0.0..LONGEST_S).contains(&seconds).then(|| Cell::of(ms))
