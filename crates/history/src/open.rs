@@ -76,60 +76,26 @@ impl Open {
         self.start
     }
 
-    /// Where the cell of a series is at a step.
-    fn place(&self, index: u32, slot: i64) -> Result<usize, SampleFit> {
-        if slot < self.start {
-            return Err(SampleFit::Before);
-        }
-        let steps = usize::from(self.steps);
-        match usize::try_from(slot - self.start) {
-            Ok(step) if step < steps && index < SHARD => Ok(index as usize * steps + step),
-            _ => Err(SampleFit::After),
-        }
-    }
-
-    /// Takes a finite value in.
-    pub(crate) fn add(&mut self, index: u32, slot: i64, value: f32) -> SampleFit {
-        let at = match self.place(index, slot) {
-            Ok(at) => at,
-            Err(fit) => return fit,
-        };
-        self.any = true;
-        match &mut self.cells {
-            Cells::Single { values, more } => {
-                let Some(first) = values.get_mut(at) else { return SampleFit::After };
-                if first.is_nan() {
-                    *first = value;
-                } else {
-                    let first = Cell::of(*first);
-                    more.entry(at).or_insert(first).merge(&Cell::of(value));
-                }
-            }
-            Cells::Several(all) => {
-                let Some(c) = all.get_mut(at) else { return SampleFit::After };
-                c.min = c.min.min(value);
-                c.max = c.max.max(value);
-                c.sum += value;
-                c.count = c.count.saturating_add(1);
-            }
-        }
-        SampleFit::In
-    }
-
     /// Takes the samples of a cell in, which has some.
     pub(crate) fn merge(&mut self, index: u32, slot: i64, cell: &Cell) -> SampleFit {
-        let at = match self.place(index, slot) {
-            Ok(at) => at,
-            Err(fit) => return fit,
+        if slot < self.start {
+            return SampleFit::Before;
+        }
+        let step = match usize::try_from(slot - self.start) {
+            Ok(step) if step < usize::from(self.steps) => step,
+            _ => return SampleFit::After,
         };
         self.any = true;
+        let at = index as usize * usize::from(self.steps) + step;
         match &mut self.cells {
             Cells::Single { values, more } => {
                 let Some(first) = values.get_mut(at) else { return SampleFit::After };
                 let before = if first.is_nan() { Cell::GAP } else { Cell::of(*first) };
-                more.entry(at).or_insert(before).merge(cell);
                 if first.is_nan() {
                     *first = cell.min;
+                }
+                if cell.count > 1 || !before.is_gap() {
+                    more.entry(at).or_insert(before).merge(cell);
                 }
             }
             Cells::Several(all) => {
@@ -187,13 +153,13 @@ mod tests {
         for several in [false, true] {
             let mut open = Open::new(&tier, 3, 40, several);
             assert_eq!((open.start(), open.end()), (40, 63), "blocks of shard 3 end so");
-            assert_eq!(open.add(5, 39, 1.0), SampleFit::Before);
-            assert_eq!(open.add(5, 63, 1.0), SampleFit::After);
+            assert_eq!(open.merge(5, 39, &Cell::of(1.0)), SampleFit::Before);
+            assert_eq!(open.merge(5, 63, &Cell::of(1.0)), SampleFit::After);
             assert!(open.encode(63).is_empty(), "nothing was sampled");
             for v in [1.0, 4.0, 1.0] {
-                assert_eq!(open.add(5, 41, v), SampleFit::In);
+                assert_eq!(open.merge(5, 41, &Cell::of(v)), SampleFit::In);
             }
-            assert_eq!(open.add(5, 43, 7.0), SampleFit::In);
+            assert_eq!(open.merge(5, 43, &Cell::of(7.0)), SampleFit::In);
             let cells: Vec<_> = open.series(5).filter(|(_, c)| !c.is_gap()).collect();
             assert_eq!(cells.len(), 2);
             assert_eq!((cells[0].0, cells[0].1.mean(), cells[0].1.max), (41, Some(2.0), 4.0));

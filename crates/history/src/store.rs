@@ -197,18 +197,8 @@ impl Store {
     /// # Errors
     /// When a block that is full cannot be written: it is lost, the samples are in all the same.
     pub fn append(&mut self, time: i64, samples: &[(SeriesId, f32)]) -> Result<(), HistoryError> {
-        let finite = || samples.iter().filter(|(_, v)| v.is_finite());
-        let mut failed = Ok(());
-        for t in self.tiers_at(time) {
-            let slot = self.tiers[t].tier.slot(time);
-            for (id, value) in finite() {
-                let add = |open: &mut Open, index: u32, slot: i64| open.add(index, slot, *value);
-                if let Err(e) = self.put(t, *id, slot, 1, add) {
-                    failed = Err(e);
-                }
-            }
-        }
-        failed
+        let finite = samples.iter().filter(|(_, value)| value.is_finite());
+        self.take(time, &finite.map(|(id, value)| (*id, Cell::of(*value))))
     }
 
     /// Takes samples in that were put together before, all of them heard at `time`.
@@ -216,12 +206,21 @@ impl Store {
     /// # Errors
     /// As those of [`Store::append`].
     pub fn merge(&mut self, time: i64, cells: &[(SeriesId, Cell)]) -> Result<(), HistoryError> {
+        self.take(time, &cells.iter().copied().filter(|(_, cell)| !cell.is_gap()))
+    }
+
+    /// Puts cells into all tiers.
+    fn take(
+        &mut self,
+        time: i64,
+        cells: &(impl Iterator<Item = (SeriesId, Cell)> + Clone),
+    ) -> Result<(), HistoryError> {
+        self.newest = self.newest.max(time);
         let mut failed = Ok(());
-        for t in self.tiers_at(time) {
+        for t in 0..self.tiers.len() {
             let slot = self.tiers[t].tier.slot(time);
-            for (id, cell) in cells.iter().filter(|(_, c)| !c.is_gap()) {
-                let add = |open: &mut Open, index: u32, slot: i64| open.merge(index, slot, cell);
-                if let Err(e) = self.put(t, *id, slot, cell.count, add) {
+            for (id, cell) in cells.clone() {
+                if let Err(e) = self.put(t, id, slot, &cell) {
                     failed = Err(e);
                 }
             }
@@ -229,24 +228,11 @@ impl Store {
         failed
     }
 
-    /// Notes a time, and counts the tiers.
-    fn tiers_at(&mut self, time: i64) -> std::ops::Range<usize> {
-        self.newest = self.newest.max(time);
-        0..self.tiers.len()
-    }
-
     /// Puts samples into the block of their shard, and that on the disk when it is full.
-    fn put(
-        &mut self,
-        t: usize,
-        id: SeriesId,
-        slot: i64,
-        samples: u32,
-        add: impl Fn(&mut Open, u32, i64) -> SampleFit,
-    ) -> Result<(), HistoryError> {
+    fn put(&mut self, t: usize, id: SeriesId, slot: i64, cell: &Cell) -> Result<(), HistoryError> {
         let (shard, index) = place(id);
         // They count once, whatever the tiers.
-        let samples = if t == 0 { u64::from(samples) } else { 0 };
+        let samples = if t == 0 { u64::from(cell.count) } else { 0 };
         let files = &mut self.tiers[t];
         let at = as_index(shard);
         if files.open.len() <= at {
@@ -254,7 +240,7 @@ impl Store {
         }
         let (tier, several) = (files.tier, files.several);
         let open = files.open[at].get_or_insert_with(|| Open::new(&tier, shard, slot, several));
-        match add(open, index, slot) {
+        match open.merge(index, slot, cell) {
             SampleFit::In => {
                 self.stats.samples += samples;
                 return Ok(());
@@ -267,7 +253,7 @@ impl Store {
             SampleFit::Before | SampleFit::After => {}
         }
         let full = std::mem::replace(open, Open::new(&tier, shard, slot, several));
-        add(open, index, slot);
+        open.merge(index, slot, cell);
         let written = self.write(t, &full, i64::MAX);
         self.stats.samples += if written.is_ok() { samples } else { 0 };
         written

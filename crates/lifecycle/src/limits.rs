@@ -114,11 +114,9 @@ mod tests {
 
     fn group(nodes: u32, out: u32, hour: u32) -> GroupUse {
         let limits = Limits::default();
-        let (share, stopped) = (limits.fleet, 0);
-        let stoppable = stoppable(&limits, share, nodes);
-        let name = "fleet".into();
+        let share = limits.fleet;
         GroupUse {
-            name,
+            name: "fleet".into(),
             share,
             nodes,
             out,
@@ -127,8 +125,8 @@ mod tests {
             hour_approved: 0,
             parts: 0,
             parts_hour: 0,
-            stopped,
-            stoppable,
+            stopped: 0,
+            stoppable: stoppable(&limits, share, nodes),
         }
     }
 
@@ -210,20 +208,7 @@ mod tests {
             nodes in 1u32..3000, total in 0u32..=100, per_hour in 0u32..=100, at_least in 0u32..4,
         ) {
             let share = Share { total, per_hour, at_least };
-            let (stopped, stoppable) = (0, u32::MAX);
-            let mut g = GroupUse {
-                name: "g".into(),
-                share,
-                nodes,
-                out: 0,
-                hour: 0,
-                out_approved: 0,
-                hour_approved: 0,
-                parts: 0,
-                parts_hour: 0,
-                stopped,
-                stoppable,
-            };
+            let mut g = GroupUse { share, stoppable: u32::MAX, ..group(nodes, 0, 0) };
             for n in 0..nodes {
                 if holds(std::slice::from_ref(&g)).is_none() {
                     g.out += 1;

@@ -101,11 +101,6 @@ fn satisfying(n: u32) -> (String, &'static str) {
     (plural(n.into(), "node"), if n == 1 { "satisfies" } else { "satisfy" })
 }
 
-/// Takes new work, and could carry the share.
-pub(crate) fn serving(e: &Entry, a: &Ask) -> bool {
-    e.open() && e.capable(a)
-}
-
 fn are(n: u32) -> String {
     if n == 1 { "1 is".into() } else { format!("{n} are") }
 }
@@ -409,7 +404,7 @@ impl<'a> ExplanationBuilder<'a> {
     }
 
     fn service(&mut self) -> Option<()> {
-        let left = self.count(serving, Entry::usable_gpus);
+        let left = self.count(Entry::takes, Entry::usable_gpus);
         self.push("service", self.blocked_words(), left);
         let Some(words) = self.out_of_service() else { return Some(()) };
         self.allowed()?;
@@ -418,8 +413,8 @@ impl<'a> ExplanationBuilder<'a> {
 
     /// That it could start if more of the nodes were in service.
     pub(crate) fn out_of_service(&self) -> Option<String> {
-        if !self.short(self.w.demand.widest(), serving) {
-            let most = self.c.fleet.unpowered(&self.q, serving)? as u64;
+        if !self.short(self.w.demand.widest(), Entry::takes) {
+            let most = self.c.fleet.unpowered(&self.q, Entry::takes)? as u64;
             return Some(format!(
                 "asks for {}, more than the power budgets of racks and feeds carry on the nodes in service: at most {} of it",
                 self.wanted,
@@ -427,7 +422,7 @@ impl<'a> ExplanationBuilder<'a> {
             ));
         }
         let (n, _) = self.count(Entry::ever_capable, Entry::usable_gpus);
-        let (left, _) = self.count(serving, Entry::usable_gpus);
+        let (left, _) = self.count(Entry::takes, Entry::usable_gpus);
         let (nodes, verb) = satisfying(n);
         Some(format!(
             "asks for {}; {nodes} {verb} the per-node request, but only {} in service",

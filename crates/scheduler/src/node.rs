@@ -403,6 +403,11 @@ impl Entry {
         self.carries(a, self.facts.gpus)
     }
 
+    /// Takes new work by itself, and could carry this share.
+    pub(crate) fn takes(&self, a: &Ask) -> bool {
+        self.open() && self.capable(a)
+    }
+
     /// Could it ever carry this share? What is off the bus, out of service or taken comes back.
     pub(crate) fn ever_capable(&self, a: &Ask) -> bool {
         self.carries(a, self.own_gpus())

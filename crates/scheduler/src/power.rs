@@ -1,6 +1,5 @@
 //! Power: what racks and feeds may draw, and what the work on them draws at full load.
 
-use crate::explain::serving;
 use crate::fleet::Fleet;
 use crate::node::{Ask, Entry, Part};
 use crate::place::Query;
@@ -171,7 +170,7 @@ impl Fleet {
     /// fits beside them: those in service are looked at alone, too.
     pub(crate) fn never_powered(&self, q: &Query<'_>) -> Option<usize> {
         let most = self.unpowered(q, Entry::ever_capable)?;
-        Some(most.max(self.unpowered(q, serving)?))
+        Some(most.max(self.unpowered(q, Entry::takes)?))
     }
 
     /// The same for each domain that the gang may be in.

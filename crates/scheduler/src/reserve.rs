@@ -2,7 +2,7 @@
 //! them if nothing else does.
 
 use crate::claims::Claims;
-use crate::explain::{serving, smallest};
+use crate::explain::smallest;
 use crate::fleet::{CapacityReservation, Fleet};
 use crate::node::Entry;
 use crate::place::{Query, place};
@@ -78,7 +78,7 @@ impl Cycle<'_> {
 
     /// Do power budgets not carry a job on the nodes in service, or never?
     fn unpowered(&self, w: &Work, q: &Query<'_>) -> bool {
-        self.c.fleet.unpowered(q, serving).is_some() || self.never_powered(w)
+        self.c.fleet.unpowered(q, Entry::takes).is_some() || self.never_powered(w)
     }
 
     /// Does no power budget ever carry a job, not even at its smallest size? The same that an
@@ -392,7 +392,7 @@ pub(crate) fn gathered(f: &Fleet, q: &Query<'_>) -> Option<Vec<u32>> {
             times.iter().any(|(s, t)| *s < q.end && *t > q.now)
         };
         let mut able: Vec<&Entry> =
-            nodes.filter(|e| e.open() && e.capable(a) && e.book.is_empty() && !closed(e)).collect();
+            nodes.filter(|e| e.takes(a) && e.book.is_empty() && !closed(e)).collect();
         if able.len() < need {
             return;
         }

@@ -235,9 +235,8 @@ impl Engine {
     pub(super) fn groups_of(&mut self, n: &Node) -> Vec<GroupUse> {
         let limits = self.state.policy.remediations.limits.clone();
         let now = self.state.now;
-        let own = self.state.health.automation.taken.iter();
         // One that was taken within the hour already does not count twice.
-        let own = own.filter(|(t, m)| *m == n.name && now.since(*t) < Span::hours(1)).count() > 0;
+        let own = self.state.taken_lately(now).any(|taken| *taken == n.name);
         let own_approved = own && taken_by_operator(&self.state.health, &n.name, true);
         let groups = self.groups();
         let used = |(name, kind): (String, GroupKind)| {

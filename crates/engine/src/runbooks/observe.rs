@@ -191,7 +191,7 @@ fn of_fleet(s: &State, look: &Observable) -> Value {
             number(nodes().filter(|n| crate::health::is_out(&s.health, n)).count())
         }
         Observable::AutomationApprovals => {
-            number(s.health.live_remediations().filter(|r| s.awaits_approval(r)).count())
+            number(s.health.live_remediations().filter(|r| s.asks_operator(r)).count())
         }
         Observable::FleetProtected => number(nodes().filter(|n| n.protected).count()),
         Observable::FleetLost => number(nodes().filter(|n| !n.reachable).count()),

@@ -64,7 +64,7 @@ impl Engine {
         if s.nodes.values().any(|n| n.protected && n.stage != Stage::Retired) {
             out.push(conditions::nodes_protected(s.lives.last().map_or(now, |l| l.at)));
         }
-        let waiting = || s.health.live_remediations().filter(move |r| s.awaits_approval(r));
+        let waiting = || s.health.live_remediations().filter(move |r| s.asks_operator(r));
         let since = waiting().map(|r| r.since).min().unwrap_or(now);
         out.extend(conditions::approvals_wait(waiting().count() as u64, since));
         let gone = spares.iter().filter(|(_, of)| of.ready == 0);

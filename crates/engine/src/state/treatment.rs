@@ -42,6 +42,13 @@ impl State {
         r.is_pending() && !self.is_delayed(r)
     }
 
+    /// Is a remediation shown as pending approval? One is that was approved, too, and whose node cannot be
+    /// tested: it asks for a person again.
+    #[must_use]
+    pub(crate) fn asks_operator(&self, r: &Remediation) -> bool {
+        r.step == RemediationStep::Approval || self.awaits_approval(r)
+    }
+
     /// What is being done about a finding on this node, for which a remediation of this number was chosen.
     /// What is under way on a node counts for all that was found there.
     #[must_use]
@@ -65,9 +72,7 @@ impl State {
         if all.iter().any(|r| r.is_in_progress() || begins(r)) {
             return FindingTreatment::Acted;
         }
-        // One that was approved, and whose node cannot be tested, asks for a person again.
-        let asks = |r: &Remediation| r.step == RemediationStep::Approval || self.awaits_approval(r);
-        if all.iter().any(|r| asks(r)) {
+        if all.iter().any(|r| self.asks_operator(r)) {
             return FindingTreatment::Approval;
         }
         match all.iter().find(|r| self.is_delayed(r)) {

@@ -291,18 +291,25 @@ fn isolated_gpus_count_in_the_limits_as_their_part_of_a_node() {
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }
 
-/// People are sent to the runbook about approvals: that one counts the same remediations.
-#[test]
-fn an_alert_is_open_while_an_operator_has_to_decide_that_something_begins() {
-    let mut w = able(16);
+/// A site where a GPU that gets too hot has its node drained, and alerts are made.
+fn draining(mut w: TestSite) -> TestSite {
     let policy = Policy { objectives: true, ..Policy::default() };
     w.engine = Engine::new(w.engine.state().clone(), policy);
     w.policy(|p| p.remediations.rules.push(rule("thermal", &[Action::Drain])));
-    let alerted = |w: &mut TestSite| {
-        w.sleep(Span::secs(10));
-        let open = |a: &muster_model::alert::Alert| a.kind == "approvals-wait";
-        w.engine.state().slo.open().any(|a| open(a) && a.gone_since.is_none())
-    };
+    w
+}
+
+/// Is an alert open about what is pending approval?
+fn alerted(w: &mut TestSite) -> bool {
+    w.sleep(Span::secs(10));
+    let open = |a: &muster_model::alert::Alert| a.kind == "approvals-wait";
+    w.engine.state().slo.open().any(|a| open(a) && a.gone_since.is_none())
+}
+
+/// People are sent to the runbook about approvals: that one counts the same remediations.
+#[test]
+fn an_alert_is_open_while_an_operator_has_to_decide_that_something_begins() {
+    let mut w = draining(able(16));
     let n = node(1);
     stop(&mut w);
     see(&mut w, "thermal", Entity::Gpu(n.clone(), 3), Severity::Degraded);
@@ -319,5 +326,22 @@ fn an_alert_is_open_while_an_operator_has_to_decide_that_something_begins() {
     assert!(alerted(&mut w));
     w.ok(Command::ApproveRemediation { id: r.id });
     assert!(!alerted(&mut w), "somebody decided");
+    assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
+}
+
+/// Lists show that it is pending approval: somebody has to look at the node.
+#[test]
+fn an_alert_is_open_while_a_node_cannot_be_tested_after_a_drain_that_was_approved() {
+    let mut w = draining(TestSite::new(16, 8));
+    approves(&mut w, Action::Drain);
+    let n = node(1);
+    see(&mut w, "thermal", Entity::Gpu(n.clone(), 3), Severity::Degraded);
+    let id = remediation(&w, &n).unwrap().id;
+    w.ok(Command::ApproveRemediation { id });
+    assert_eq!(stands(&w, &n), (Stage::Quarantined, RemediationStep::Approval));
+    assert!(alerted(&mut w));
+    w.ok(Command::ReturnUntested { node: n.clone(), reason: "looked at".into() });
+    assert_eq!(of(&w, &n).stage, Stage::Ready);
+    assert!(!alerted(&mut w));
     assert_eq!(replay(&w.log).digest(), w.engine.state().digest());
 }

@@ -378,6 +378,15 @@ async fn a_job_that_ended_is_not_started_by_a_fault_and_says_whose_doing_it_was(
     assert_eq!((got.status.as_u16(), &got.json()["ended_at"]), (200, &Value::Null));
 }
 
+/// Nothing is done about what is found.
+async fn detect_only(s: &Site) {
+    let only = [Action::Drain, Action::RestartJob, Action::IsolateGpu, Action::Watch];
+    let modes = only.map(|a| (a, Mode::DetectOnly)).into();
+    let remediations = Remediations { modes, ..Remediations::default() };
+    let policy = Arc::new(SitePolicy { remediations, ..SitePolicy::default() });
+    s.brain.system(Command::SetPolicy { policy }).await.unwrap();
+}
+
 /// The number that the page of metrics shows under a name.
 async fn metric(s: &Site, name: &str) -> Option<String> {
     let app = s.app.clone();
@@ -391,11 +400,7 @@ async fn metric(s: &Site, name: &str) -> Option<String> {
 async fn a_crash_that_hardware_explains_late_is_counted_as_a_recovery_from_hardware() {
     let s = site().await;
     // Nothing is done about the node, so that the job runs there again.
-    let only = [Action::Drain, Action::RestartJob, Action::IsolateGpu, Action::Watch];
-    let modes = only.map(|a| (a, Mode::DetectOnly)).into();
-    let remediations = Remediations { modes, ..Remediations::default() };
-    let policy = Arc::new(SitePolicy { remediations, ..SitePolicy::default() });
-    s.brain.system(Command::SetPolicy { policy }).await.unwrap();
+    detect_only(&s).await;
     let spec = json!({"name": "a", "gang": {"gpus": 8}, "run": {"command": ["false"]}});
     let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
     let (id, number) = (job["id"].as_str().unwrap().to_owned(), job["number"].as_u64().unwrap());
@@ -455,11 +460,7 @@ fn off_the_bus(gpu: u32, at: Time) -> ObservedFault {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_that_throws_faults_while_nothing_is_done_is_named_when_its_job_dies() {
     let s = site().await;
-    let only = [Action::Drain, Action::RestartJob, Action::IsolateGpu, Action::Watch];
-    let modes = only.map(|a| (a, Mode::DetectOnly)).into();
-    let remediations = Remediations { modes, ..Remediations::default() };
-    let policy = Arc::new(SitePolicy { remediations, ..SitePolicy::default() });
-    s.brain.system(Command::SetPolicy { policy }).await.unwrap();
+    detect_only(&s).await;
     let n1: muster_model::names::NodeName = "n1".parse().unwrap();
     let throw = async |ago: Span| {
         let faults = vec![off_the_bus(3, s.brain.now() - ago)];

@@ -169,13 +169,19 @@ async fn what_makes_no_sense_is_refused_by_name() {
     assert_eq!(none.json()["series"], json!([]));
 }
 
+/// A job with four GPUs that is being started.
+async fn train(s: &Site) -> Value {
+    let spec = json!({"name": "train", "gang": {"gpus": 4}, "run": {"command": ["train"]}});
+    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    when(s, job["id"].as_str().unwrap(), |j| j["state"] == "starting").await;
+    job
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_is_over_is_reported_with_the_gpus_that_it_had_and_only_its_time() {
     let s = site().await;
-    let spec = json!({"name": "train", "gang": {"gpus": 4}, "run": {"command": ["train"]}});
-    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let job = train(&s).await;
     let id = job["id"].as_str().unwrap();
-    when(&s, id, |j| j["state"] == "starting").await;
     let placed = s.brain.now();
     take(&s, &row("n1", placed - Span::secs(60), 10.0)).await;
     s.app.agents().history().note_allocations(&s.brain);
@@ -200,10 +206,8 @@ async fn an_attempt_that_is_over_is_reported_with_the_gpus_that_it_had_and_only_
 #[tokio::test(flavor = "multi_thread")]
 async fn step_times_of_a_job_are_stored_for_all_its_ranks_together() {
     let s = site().await;
-    let spec = json!({"name": "train", "gang": {"gpus": 4}, "run": {"command": ["train"]}});
-    let job = s.post(&s.user, "/v1/jobs", &spec).await.json();
+    let job = train(&s).await;
     let id = job["id"].as_str().unwrap();
-    when(&s, id, |j| j["state"] == "starting").await;
     take(&s, &row("n1", s.brain.now(), 10.0)).await;
     let history = s.app.agents().history();
     history.note_allocations(&s.brain);
