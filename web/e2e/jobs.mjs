@@ -13,23 +13,23 @@ const spec = (name, more = {}) => ({
 });
 
 /**
- * A job that needs the nodes that are free and one more: a start is reserved for it at the time limit of what runs. Nobody
- * is to wait for it.
+ * A job that needs the nodes that are free and all those that run for these walks: a start is reserved for it at the time
+ * limit of what runs. Nobody is to wait for it. A node that comes back meanwhile, tested and well, is not enough for it to
+ * start: two more nodes have work of the same length.
  */
 async function waitingJob(until) {
+  const { id: works } = await call(
+    'POST',
+    '/v1/jobs',
+    spec('walk-works', { hold: false, gang: { nodes: 2, gpus_per_node: 8 }, time_limit: '4h' }),
+  );
+  await until('it runs', async () => (await call('GET', `/v1/jobs/${works}`)).state === 'running');
   const one = spec('walk-waits', { hold: false, priority: 'low', time_limit: '1h' });
   const left = (await call('POST', '/v1/jobs?dry_run=true', one)).constraints.at(-1).nodes_left;
-  for (let nodes = left + 1; ; nodes++) {
-    const { id } = await call('POST', '/v1/jobs', { ...one, gang: { nodes, gpus_per_node: 8 } });
-    const job = await until('it starts, or has a reserved start', async () => {
-      const j = await call('GET', `/v1/jobs/${id}`);
-      return (j.state !== 'queued' || j.reserved_start) && j;
-    });
-    if (job.reserved_start) return id;
-    // A node was freed meanwhile.
-    await call('POST', `/v1/jobs/${id}/cancel`);
-    await until('it is over', async () => (await call('GET', `/v1/jobs/${id}`)).state === 'cancelled');
-  }
+  const gang = { nodes: left + 3, gpus_per_node: 8 };
+  const { id } = await call('POST', '/v1/jobs', { ...one, gang });
+  await until('it has a reserved start', async () => (await call('GET', `/v1/jobs/${id}`)).reserved_start);
+  return { waits: id, works };
 }
 
 export async function walkJobs({ chromium, check, must, until }) {
@@ -126,7 +126,7 @@ export async function walkJobs({ chromium, check, must, until }) {
   await check(
     'the timeline has what runs and a reserved start, is zoomed, and says what a bar is',
     async () => {
-      const waits = await waitingJob(until);
+      const { waits, works } = await waitingJob(until);
       for (const how of [WIDE, PHONE]) {
         const q = await page(chromium, how);
         await q.goto(`${base}/jobs?view=timeline&tag=walk%3Djobs`);
@@ -179,7 +179,7 @@ export async function walkJobs({ chromium, check, must, until }) {
         must(q.problems.length === 0, q.problems.join('\n'));
         await q.context().close();
       }
-      await call('POST', `/v1/jobs/${waits}/cancel`);
+      for (const job of [waits, works]) await call('POST', `/v1/jobs/${job}/cancel`);
     },
   );
 
