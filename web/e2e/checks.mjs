@@ -1,6 +1,7 @@
 // How the walks check, wait and count.
 
 const counts = { passed: 0, failed: 0 };
+const slowest = [];
 
 function fails(name, e) {
   counts.failed++;
@@ -8,10 +9,13 @@ function fails(name, e) {
 }
 
 export async function check(name, work) {
+  const began = Date.now();
   try {
     await work();
+    const seconds = (Date.now() - began) / 1000;
     counts.passed++;
-    console.log(`ok      ${name}`);
+    slowest.push({ name, seconds });
+    console.log(`ok      ${name}${seconds < 5 ? '' : ` (${seconds.toFixed(0)} s)`}`);
   } catch (e) {
     fails(name, e);
   }
@@ -42,8 +46,12 @@ export async function until(what, ask, ms = 120_000) {
   }
 }
 
-/** The last line of a run; gives its exit code. */
+/** The slowest steps, and the last line of a run; gives its exit code. */
 export function counted() {
+  slowest.sort((a, b) => b.seconds - a.seconds);
+  console.log('the slowest steps');
+  for (const { name, seconds } of slowest.slice(0, 10))
+    console.log(`${seconds.toFixed(1).padStart(7)} s  ${name}`);
   console.log(`${counts.passed} passed, ${counts.failed} failed`);
   return counts.failed ? 1 : 0;
 }
