@@ -194,7 +194,7 @@ impl Fleet {
                 self.on_attempt(*key, |g, _| g.free(node, ended_at.unwrap_or(at)));
             }
             Event::AttemptProgressed { key } => {
-                self.on_attempt(*key, |g, c| g.begin_work(c, at));
+                self.on_attempt(*key, |g, c| g.progress(c, at));
             }
             Event::CheckpointDone { job, checkpoint } => {
                 let key = AttemptKey { job: *job, attempt: checkpoint.attempt };

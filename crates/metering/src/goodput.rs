@@ -124,6 +124,13 @@ pub(crate) fn failed(v: Option<Verdict>) -> bool {
     v.is_some_and(|v| failures.contains(&v))
 }
 
+/// Is the whole work of an attempt done? Then nothing was stopped or lost, whatever was ordered: its
+/// ranks had ended well before the order reached them. Where that was heard when it was over, it
+/// worked for as long as is known.
+pub(crate) fn is_whole(v: Option<Verdict>) -> bool {
+    v == Some(Verdict::Success)
+}
+
 /// Hands out the time from a moment on, each millisecond once.
 struct TimeLedger {
     at: Time,
@@ -275,7 +282,7 @@ pub fn goodput(
         purse.gaps(passed, &mut hit);
         let fate = AttemptContext {
             back: hit.is_some(),
-            over: last && (job.state.is_final() || a.stops_job) || ends_before_gap(a, &life),
+            over: over_with(a, last, job, &life),
             serves,
             heard: heard.get(&a.no),
         };
@@ -313,9 +320,16 @@ pub fn goodput(
     g
 }
 
-/// Was the job over with this attempt, and run again later?
-fn ends_before_gap(a: &AttemptHistory, life: &JobHistory) -> bool {
-    a.ended_at.is_some_and(|at| life.gaps.iter().any(|(from, _)| *from == at))
+/// Was the job over with this attempt, although it may have been run again later? It was not where it
+/// went back to the queue and ended there.
+fn over_with(a: &AttemptHistory, last: bool, job: &Job, life: &JobHistory) -> bool {
+    if a.requeued {
+        return false;
+    }
+    let gap = a.ended_at.is_some_and(|at| life.gaps.iter().any(|(from, _)| *from == at));
+    // The state alone does not say what came after it, but when.
+    let ended = job.state.is_final() && (!a.partial || a.ended_at == job.ended_at);
+    gap || last && (ended || a.stops_job)
 }
 
 /// What stands around an attempt.
@@ -343,9 +357,7 @@ fn lived(purse: &mut TimeLedger, a: &AttemptHistory, fate: &AttemptContext<'_>) 
     let starts = if fate.back { Part::Restarting } else { Part::Starting };
     purse.wait(a.placed_at, fate.back);
     purse.held = Some(a.held.clone());
-    // Where its ranks had ended well before the order to stop reached them, nothing was stopped or lost.
-    // Where that was heard when it was over, it worked for as long as is known.
-    let whole = a.verdict == Some(Verdict::Success) && a.freed_at.is_some();
+    let whole = is_whole(a.verdict);
     let stop = a.stop_at.filter(|_| !whole).map_or(freed, |t| t.min(freed));
     let Some(started) = a.started_at else {
         purse.cut(stop, starts);

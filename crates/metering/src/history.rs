@@ -40,6 +40,8 @@ pub struct AttemptHistory {
     pub freed_at: Option<Time>,
     /// When its end was settled.
     pub ended_at: Option<Time>,
+    /// The job went back to the queue after it: however it ends later, it does not end with this one.
+    pub requeued: bool,
     /// What its end is attributed to.
     pub verdict: Option<Verdict>,
     /// Checkpoints it wrote.
@@ -301,13 +303,15 @@ impl JobHistories {
                 life.over_at = Some(at);
             }
             Event::JobRequeued { job, .. } => {
-                if let Some(life) = self.jobs.get_mut(job)
-                    && let Some(from) = life.over_at.take()
-                {
+                let Some(life) = self.jobs.get_mut(job) else { return };
+                if let Some(from) = life.over_at.take() {
                     if life.gaps.len() >= KEPT {
                         life.gaps.remove(0);
                     }
                     life.gaps.push((from, at));
+                } else if let Some(a) = life.attempts.last_mut().filter(|a| a.ended_at.is_some()) {
+                    // One with which the job had ended before stays so.
+                    a.requeued |= life.gaps.last().is_none_or(|(from, _)| a.ended_at > Some(*from));
                 }
             }
             Event::JobsForgotten { jobs } => {

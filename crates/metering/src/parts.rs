@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// What a job's time can go into. Every moment of its life is exactly one of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Part {
     /// It waited for its turn or for room: before the first attempt, and after one that was
     /// stopped for others or by a person.

@@ -4,7 +4,7 @@
 
 use crate::allocated::Allocated;
 use crate::days::Calendar;
-use crate::goodput::{AttemptObservation, failed, work_began};
+use crate::goodput::{AttemptObservation, failed, is_whole, work_began};
 use crate::history::wanted_milli;
 use crate::parts::Part;
 use muster_model::hold::HeldBy;
@@ -13,6 +13,9 @@ use muster_model::names::NodeName;
 use muster_model::slo::all_work_counts;
 use muster_model::units::{Span, Time};
 use serde::{Deserialize, Serialize};
+
+/// Waits on the way back from one attempt that are kept apart.
+const WAITS: usize = 256;
 
 fn is_zero(n: &u64) -> bool {
     *n == 0
@@ -36,6 +39,9 @@ pub(crate) struct Attempt {
     started_at: Option<Time>,
     /// Its work is under way, and reported up to some moment.
     works: bool,
+    /// When it made its first step by the log, where that came after the order to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stepped_at: Option<Time>,
     saved_at: Option<Time>,
     /// Time that checkpoints took and that found no room yet.
     owed: u64,
@@ -62,13 +68,22 @@ struct Leaving {
     stops_job: bool,
 }
 
-/// Work that was counted as lost.
+/// How an attempt was counted that may turn out to have done its whole work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct LostWork {
-    /// Stretches of it, with what it had then.
+    /// Stretches of lost work, with what it had then.
     pieces: Vec<(Time, Time, u64)>,
     /// What had been reported as work for days that are final, and when it was counted as lost.
     before: (Time, u128),
+    /// The same of the stretch in which its ranks left, with what that was if nothing was stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left: Vec<(Time, Time, u64, Part)>,
+    /// A stretch of which it was not known that all its ranks were up.
+    #[serde(default)]
+    up: (Time, Time),
+    /// Waits since then for its way back, with what it waited for, and was it barred.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    waited: Vec<(Time, Time, u64, bool)>,
 }
 
 /// A job that has not ended.
@@ -106,7 +121,7 @@ pub(crate) struct ActiveJob {
     /// It is a service: what it did counts, however an attempt ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     serves: bool,
-    /// What its last attempt lost, while it may turn out that its work was whole.
+    /// How its last attempt was counted, while it may turn out that its work was whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost: Option<LostWork>,
 }
@@ -168,6 +183,7 @@ impl ActiveJob {
             placed_at: a.placed_at,
             started_at: a.started_at,
             works: a.started_at.is_some(),
+            stepped_at: None,
             saved_at: job.checkpoint.as_ref().filter(|c| c.attempt == a.no).map(|c| c.at),
             owed: 0,
             settled: 0,
@@ -239,6 +255,12 @@ impl ActiveJob {
         if self.on_hold && self.hit.is_some() {
             self.paused += to.since(self.at).0;
         }
+        if let (WaitKind::Back, Some(lost)) = (what, &mut self.lost)
+            && lost.waited.len() < WAITS
+        {
+            let barred = self.held || self.depends;
+            lost.waited.push((self.at, to.max(self.at), milli, barred));
+        }
         self.give_wait(c, to, milli, what);
     }
 
@@ -275,6 +297,7 @@ impl ActiveJob {
             placed_at: at,
             started_at: None,
             works: false,
+            stepped_at: None,
             saved_at: None,
             owed: 0,
             settled: 0,
@@ -324,6 +347,18 @@ impl ActiveJob {
         self.paused = 0;
     }
 
+    /// It made its first step. After the order to stop it leaves, and works no more unless its end says
+    /// that nothing was stopped.
+    pub(crate) fn progress(&mut self, c: &mut Calendar, at: Time) {
+        let Some(a) = self.attempt.as_mut() else { return };
+        if a.stop_at.is_some() {
+            a.stepped_at.get_or_insert(at);
+            return;
+        }
+        let at = a.held.freed_at().map_or(at, |t| t.min(at));
+        self.begin_work(c, at);
+    }
+
     pub(crate) fn save(
         &mut self,
         c: &mut Calendar,
@@ -332,7 +367,9 @@ impl ActiveJob {
     ) {
         let Some(a) = self.attempt.as_ref().filter(|a| a.no == k.attempt) else { return };
         let Some(started) = a.started_at else { return };
-        self.begin_work(c, work_began(started, None, heard, Some(k.at)));
+        let began = work_began(started, a.stepped_at, heard, Some(k.at));
+        let stop = [a.stop_at, a.held.freed_at()].into_iter().flatten().min();
+        self.begin_work(c, stop.map_or(began, |t| t.min(began)));
         let Some(a) = self.attempt.as_mut() else { return };
         // What is reported late, or twice by several ranks, must not count twice.
         let most = k.at.since(a.saved_at.unwrap_or(started)).0;
@@ -372,20 +409,33 @@ impl ActiveJob {
         let Some(a) = self.attempt.clone() else { return };
         // Its end may be settled later than its last rank was gone.
         let freed = a.held.freed_at().map_or(at, |t| t.min(at));
-        // Where its ranks had ended well before the order to stop reached them, nothing was stopped or
-        // lost.
-        let whole = verdict == Some(Verdict::Success) && a.held.freed_at().is_some();
+        let whole = is_whole(verdict);
         let stop = a.stop_at.filter(|_| !whole).map_or(freed, |t| t.min(freed));
         let mut counted = false;
+        // If it turns out later that nothing was stopped.
+        let mut lost = LostWork {
+            pieces: Vec::new(),
+            before: (stop, 0),
+            left: Vec::new(),
+            up: (freed, freed),
+            waited: Vec::new(),
+        };
+        let mut left = (freed, starts);
         if let Some(started) = a.started_at {
-            self.begin_work(c, work_began(started, None, heard, None).min(stop));
+            let began = work_began(started, a.stepped_at, heard, None);
+            if !a.works {
+                left.0 = began.min(freed);
+            } else {
+                left.0 = stop;
+            }
+            self.begin_work(c, began.min(stop));
             counted = true;
             let runs = verdict.is_none() && a.stop_at.is_none();
             let kept = runs || all_work_counts(verdict, self.serves);
             let part = if kept { Part::Productive } else { Part::Lost };
             if !kept {
-                let pieces = worked(&a.held, (self.at, stop), heard);
-                self.lost = Some(LostWork { pieces, before: (stop, a.settled) });
+                lost.pieces = worked(&a.held, (self.at, stop), heard);
+                lost.before.1 = a.settled;
             }
             self.work(c, stop, &a.held, part, heard);
             if !kept && a.settled > 0 {
@@ -393,12 +443,19 @@ impl ActiveJob {
             }
             let known = a.lost_at.filter(|_| !whole).map_or(stop, |t| t.min(stop)).max(started);
             c.spread(started, known, |b, ms| b.work(&self.project).up += ms);
+            lost.up = (known, freed);
         } else {
             self.give(c, stop, &a.held, starts);
+        }
+        let began = left.0.max(self.at);
+        for (from, until, part) in [(self.at, began, left.1), (began, freed, Part::Productive)] {
+            let pieces = a.held.pieces(from, until).into_iter();
+            lost.left.extend(pieces.map(|(from, until, milli)| (from, until, milli, part)));
         }
         self.attempt = None;
         self.leaving = Some(Leaving { until: at, held: a.held, stops_job: a.stops_job });
         let Some(verdict) = verdict else { return };
+        self.lost = (!whole).then_some(lost);
         self.last = Some((a.no, verdict, at));
         self.last_placed = Some(a.placed_at);
         if counted || self.hit.is_none() {
@@ -493,16 +550,33 @@ impl ActiveJob {
         g.waits(c, now, g.wanted);
     }
 
-    /// The work of its last attempt turned out to be whole: what was counted as lost was none. Days before
-    /// `open` are final, and keep what was said about them.
+    /// The work of its last attempt turned out to be whole: nothing was lost, its ranks did not leave, and
+    /// the job does not come back from it. Days before `open` are final, and keep what was said about them.
     pub(crate) fn was_whole(&mut self, c: &mut Calendar, open: Time) {
-        let Some(LostWork { pieces, before: (at, settled) }) = self.lost.take() else { return };
-        for (from, until, milli) in pieces {
-            c.spread(from.max(open), until, |b, ms| {
+        let Some(lost) = self.lost.take() else { return };
+        self.leave(c, Part::Restarting);
+        let work = lost.pieces.into_iter();
+        let work = work.map(|(from, to, milli)| (from, to, milli, Part::Lost, Part::Productive));
+        let left = lost.left.into_iter();
+        let left = left.map(|(from, to, milli, is)| (from, to, milli, Part::Restarting, is));
+        for (from, to, milli, was, is) in work.chain(left) {
+            c.spread(from.max(open), to, |b, ms| {
                 let amount = u128::from(ms) * u128::from(milli);
-                b.work(&self.project).held.shift(Part::Lost, Part::Productive, amount);
+                b.work(&self.project).held.shift(was, is, amount);
             });
         }
+        let (from, to) = lost.up;
+        c.spread(from.max(open), to, |b, ms| b.work(&self.project).up += ms);
+        for (from, to, milli, barred) in lost.waited {
+            c.spread(from.max(open), to, |b, ms| {
+                let amount = u128::from(ms) * u128::from(milli);
+                let w = b.work(&self.project);
+                w.back = w.back.saturating_sub(amount);
+                w.queued += amount;
+                w.barred += if barred { amount } else { 0 };
+            });
+        }
+        let (at, settled) = lost.before;
         if settled > 0 && at >= open {
             c.at(at, |b| {
                 let w = b.work(&self.project);

@@ -4,8 +4,15 @@ use super::*;
 use proptest::prelude::*;
 
 /// One attempt: the wait, until it is up, until its first step by the log and as it is heard, its work
-/// between checkpoints with what each took, until the order to stop, until its end, GPUs, and how it ended.
-type Try = (u64, Option<u64>, FirstStep, Vec<(u64, u64)>, u64, Option<u64>, u32, u8);
+/// between checkpoints with what each took, until the order to stop, until its end, GPUs, how it ended, and
+/// what is found out about its end later.
+type Try = (u64, Option<u64>, FirstStep, Vec<(u64, u64)>, u64, Option<Leave>, u32, u8, Late);
+
+/// How long it took to leave, and was its first step reported meanwhile?
+type Leave = (u64, bool);
+
+/// After how long its end is judged anew, as what.
+type Late = Option<(u64, u8)>;
 
 /// When a first step is in the log, whether that is after the first checkpoint, and when it is heard.
 type FirstStep = (Option<u64>, bool, Option<u64>);
@@ -22,9 +29,10 @@ fn attempt() -> impl Strategy<Value = Try> {
         ),
         proptest::collection::vec((long.clone(), 0u64..100_000), 0..4),
         long,
-        proptest::option::of(0u64..200_000),
+        proptest::option::of((0u64..200_000, proptest::bool::ANY)),
         0u32..9,
         0u8..7,
+        proptest::option::of((0u64..900_000, 0u8..7)),
     )
 }
 
@@ -40,14 +48,22 @@ fn verdict(n: u8) -> Verdict {
     ][usize::from(n)]
 }
 
+fn judged(no: u32, verdict: Verdict) -> Event {
+    Event::AttemptAttributed { key: key(no), verdict, findings: Vec::new(), reason: String::new() }
+}
+
 fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
     let mut job = job(JOB, 3);
     job.submitted_at = ZERO + Span(12_345_678);
     let mut at = job.submitted_at;
     log.record(at, submitted(&job));
-    for (n, (wait, up, step, saves, work, leave, gpus, v)) in tries.iter().enumerate() {
+    let mut late: Late = None;
+    for (n, (wait, up, step, saves, work, leave, gpus, v, anew)) in tries.iter().enumerate() {
         let no = n as u32 + 1;
         let last = n + 1 == tries.len();
+        if let Some((after, v)) = late.take() {
+            log.record(at + Span(after.min(*wait)), judged(n as u32, verdict(v)));
+        }
         at = at + Span(*wait);
         log.record(at, placed(key(no), *gpus));
         if let Some(up) = up {
@@ -77,9 +93,13 @@ fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
         if last && fate == 0 {
             return (job, at + Span(tail));
         }
-        if let Some(leave) = leave {
+        if let Some((leave, steps)) = leave {
             log.record(at, stopped(no, false));
             at = at + Span(*leave);
+            if *steps && up.is_some() && step.0.is_none() {
+                log.record(at, Event::AttemptProgressed { key: key(no) });
+                at = at + Span(*leave);
+            }
         }
         // Its ranks have ended; whose doing that was is looked for a while longer, or not.
         if *v > 2 {
@@ -88,19 +108,25 @@ fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
         }
         log.record(at, ended(no, verdict(*v)));
         // The job may end, and somebody may have it run again.
-        if !last && matches!(*v, 1 | 6) {
+        let over = !last && matches!(*v, 1 | 6);
+        if over {
             log.record(at, failed(JOB));
             at = at + Span(*work);
         }
-        if !last || fate == 1 {
+        if !last || matches!(fate, 1 | 4) {
             log.record(at, requeued());
+            // An end with which the job had ended is not found to be none.
+            late = anew.filter(|(_, now)| !(over && *now == 0));
         }
+    }
+    if let Some((after, v)) = late.take() {
+        log.record(at + Span(after.min(tail)), judged(tries.len() as u32, verdict(v)));
     }
     match fate {
         0 | 1 => return (job, at + Span(tail)),
         2 => (job.state, _) = (JobState::Failed, log.record(at, failed(JOB))),
         _ => {
-            at = at + Span(if tries.is_empty() { tail } else { 0 });
+            at = at + Span(if tries.is_empty() || fate == 4 { tail } else { 0 });
             let event = Event::JobCancelled { job: JOB, reason: String::new() };
             (job.state, _) = (JobState::Cancelled, log.record(at, event));
         }
@@ -116,7 +142,7 @@ proptest! {
     #[test]
     fn hours_and_days_add_up_to_lives(
         tries in proptest::collection::vec(attempt(), 0..6),
-        fate in 0u8..4,
+        fate in 0u8..5,
         tail in 0u64..9_000_000,
     ) {
         let mut log = Log::default();
