@@ -221,7 +221,8 @@ fn figures_are_printed_and_served() {
     let pid =
         i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a pid");
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
-    assert!(child.wait().expect("ended").success());
+    let how = child.wait().expect("ended");
+    assert!(how.success(), "{how}");
 }
 
 #[test]
