@@ -15,7 +15,7 @@ export async function walkHistory({ chromium, check, must, until, node, job }) {
       });
       await p.goto(`${base}/nodes/${node}`);
       await first.waitFor();
-      must((await charts.count()) === 4, `${await charts.count()} charts`);
+      await until('four charts', async () => (await charts.count()) === 4);
       await p.getByRole('button', { name: '6 h', exact: true }).click();
       await p.waitForURL((url) => url.searchParams.get('range') === '6h');
       await p.locator('.history:not(.busy)').waitFor();

@@ -48,9 +48,13 @@ async function rackOf(until) {
         !treated.has(n.name),
     );
     const near = (a, b) => a.location.rack === b.location.rack && a.location.leaf === b.location.leaf;
-    const racks = idle.map((one) => idle.filter((n) => near(n, one)).map((n) => n.name));
-    const [most] = racks.sort((a, b) => b.length - a.length);
-    return most?.length >= 3 && most;
+    // What is pending of others in the rack would be of the same incident.
+    const faults = (one) => items.filter((n) => near(n, one) && treated.has(n.name)).length;
+    const racks = idle
+      .map((one) => ({ faults: faults(one), names: idle.filter((n) => near(n, one)).map((n) => n.name) }))
+      .filter((rack) => rack.names.length >= 3)
+      .sort((a, b) => a.faults - b.faults || b.names.length - a.names.length);
+    return racks[0]?.names;
   });
 }
 
