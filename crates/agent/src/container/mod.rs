@@ -151,14 +151,29 @@ pub(crate) fn check_image(order: &ContainerOrder) -> Result<(), Refusal> {
 /// How often removals that are refused are tried again, for all containers of a slot together: one that
 /// meets a container between two states is refused, and a machine with much to do needs seconds to go
 /// from one to the other.
-const AGAIN: u32 = 50;
+pub(crate) const AGAIN: u32 = 50;
+/// The same before what is left of the slot is killed: a container that does not end must not wait for
+/// long for that.
+pub(crate) const AGAIN_BEFORE_KILL: u32 = 5;
 
 /// Ends containers and removes them, whether or not they are there.
 ///
 /// # Errors
 /// Which of them could not be removed, and why.
 pub(crate) fn remove_all(runtime: &Runtime, names: &[String]) -> Result<(), String> {
-    let (mut left, mut again) = (Ok(()), AGAIN);
+    try_remove_all(runtime, names, AGAIN)
+}
+
+/// The same, where removals that are refused are tried again so often.
+///
+/// # Errors
+/// Which of them could not be removed, and why.
+pub(crate) fn try_remove_all(
+    runtime: &Runtime,
+    names: &[String],
+    mut again: u32,
+) -> Result<(), String> {
+    let mut left = Ok(());
     for name in names {
         let error = |why: String| format!("container {name} could not be removed: {why}");
         match remove(runtime, name, &mut again) {
