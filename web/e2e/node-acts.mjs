@@ -112,8 +112,11 @@ export async function walkNodeActs({ chromium, check, must, until }) {
       await closes(p);
     }
     const p = await open(WIDE, `/nodes/${second}`);
-    for (const name of ['Repaired', 'Return to service', 'Retire', 'Exclude GPU', 'Close finding'])
-      await button(p, name).first().waitFor();
+    const all = ['Repaired', 'Return to service', 'Retire', 'Exclude GPU', 'Close finding'];
+    await until('all of it is offered to an operator', async () => {
+      const offered = await names(p);
+      return all.every((name) => offered.includes(name));
+    });
     await button(p, 'Retire').click();
     await p.getByRole('dialog').getByText('It is removed from the site').waitFor();
     await p.getByRole('dialog').getByRole('button', { name: 'Cancel', exact: true }).click();
