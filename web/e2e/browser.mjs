@@ -5,7 +5,7 @@ import { chromium } from 'playwright-core';
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
 // A machine may be slow; it only keeps a broken walk from hanging.
-const PATIENCE = 180_000;
+const PATIENCE = 300_000;
 
 export const base = process.env.MUSTER_URL ?? 'http://127.0.0.1:7070';
 export const token = process.env.MUSTER_TOKEN ?? '';
@@ -78,12 +78,21 @@ export async function call(method, path, body, as = token) {
   return text ? JSON.parse(text) : null;
 }
 
-/** What of a page is wider than its place: the page, a list, what scrolls, or a table in its panel. */
-export function sideways(p) {
-  return p.evaluate(() => {
-    const boxes = document.querySelectorAll('main.page, .virtual, .scroll-x, .panel');
-    return [document.documentElement, ...boxes]
-      .filter((e) => e.scrollWidth > e.clientWidth + 1)
-      .map((e) => `${e.tagName} ${e.className}: ${e.scrollWidth} of ${e.clientWidth} px`);
-  });
+/**
+ * What of a page is wider than its place: the page, a list, what scrolls, or a table in its panel. What has just come may
+ * need a moment for its place: only what stays too wide counts.
+ */
+export async function sideways(p) {
+  const wide = () =>
+    p.evaluate(() => {
+      const boxes = document.querySelectorAll('main.page, .virtual, .scroll-x, .panel');
+      return [document.documentElement, ...boxes]
+        .filter((e) => e.scrollWidth > e.clientWidth + 1)
+        .map((e) => `${e.tagName} ${e.className}: ${e.scrollWidth} of ${e.clientWidth} px`);
+    });
+  for (let looks = 20; looks > 0; looks--) {
+    if ((await wide()).length === 0) return [];
+    await p.waitForTimeout(250);
+  }
+  return wide();
 }

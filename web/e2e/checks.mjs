@@ -35,8 +35,14 @@ export function must(truth, what) {
   if (!truth) throw new Error(what);
 }
 
+/**
+ * Does something, and waits for what the page says then. That is gone after a few seconds: whoever wants to see it looks
+ * before it is said.
+ */
+export const says = (words, act) => Promise.all([words.waitFor(), act()]);
+
 /** Asks again until it is so; the machine may be slow. */
-export async function until(what, ask, ms = 120_000) {
+export async function until(what, ask, ms = 300_000) {
   const end = Date.now() + ms;
   for (;;) {
     const answer = await ask();

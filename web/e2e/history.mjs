@@ -15,16 +15,20 @@ export async function walkHistory({ chromium, check, must, until, node, job }) {
       });
       await p.goto(`${base}/nodes/${node}`);
       await first.waitFor();
-      must((await charts.count()) === 4, `${await charts.count()} charts`);
+      await until('four charts', async () => (await charts.count()) === 4);
       await p.getByRole('button', { name: '6 h', exact: true }).click();
       await p.waitForURL((url) => url.searchParams.get('range') === '6h');
       await p.locator('.history:not(.busy)').waitFor();
       await first.scrollIntoViewIfNeeded();
-      const box = await first.boundingBox();
-      const y = box.y + box.height / 2;
-      await p.mouse.move(box.x + box.width * 0.5, y);
-      // One crosshair: every chart says the same moment.
-      await until('all charts say the moment', async () => (await charts.locator('h3 > span').count()) === 4);
+      let [box, y] = [null, 0];
+      // One crosshair: every chart says the same moment. New samples draw a chart anew, without one until the pointer moves.
+      await until('all charts say the moment', async () => {
+        box = await first.boundingBox();
+        y = box.y + box.height / 2;
+        await p.mouse.move(box.x + box.width * 0.5 - 2, y);
+        await p.mouse.move(box.x + box.width * 0.5, y);
+        return (await charts.locator('h3 > span').count()) === 4;
+      });
       await p.mouse.down();
       await p.mouse.move(box.x + box.width * 0.7, y, { steps: 4 });
       await p.mouse.up();

@@ -83,12 +83,10 @@ export async function walkJobs({ chromium, check, must, until }) {
 
   await check('the list is narrowed by its address, and saved as a table', async () => {
     await p.goto(`${base}/jobs?state=all&prefix=walk-c&tag=walk%3Djobs`);
-    await p.locator('a.grid-row').first().waitFor();
-    const names = await p.locator('a.grid-row > span:nth-child(2)').allTextContents();
-    must(
-      names.length === 2 && names.every((n) => n === 'walk-copy' || n === 'walk-clone'),
-      `it lists ${names.join(', ')}`,
-    );
+    await until('both are listed, and nothing else', async () => {
+      const names = await p.locator('a.grid-row > span:nth-child(2)').allTextContents();
+      return names.sort().join() === 'walk-clone,walk-copy';
+    });
     await p.getByLabel('Name begins with').fill('walk-copy');
     await p.waitForURL(/prefix=walk-copy/);
     await until('one is left', async () => (await p.locator('a.grid-row').count()) === 1);
@@ -199,6 +197,7 @@ export async function walkJobs({ chromium, check, must, until }) {
     await p.goto(`${base}/jobs/${printing.id}`);
     const line = p.locator('.job-log .line', { hasText: 'first line' });
     await line.waitFor();
+    await until('all of it is shown', async () => (await p.locator('.job-log .line').count()) === 3);
     must((await p.locator('.job-log .at').count()) === 0, 'times are shown that nobody asked for');
     await p.getByLabel('Timestamps').check();
     const shown = await line.locator('.at').textContent();

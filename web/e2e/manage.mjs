@@ -1,6 +1,7 @@
 // The manage pages in a real browser: part of e2e/walk.mjs, on a site of simulated nodes that nobody else uses.
 import { axe } from './axe.mjs';
 import { base, call, page } from './browser.mjs';
+import { says } from './checks.mjs';
 
 export async function walkManage({ chromium, check, must, until }) {
   const p = await page(chromium);
@@ -11,7 +12,8 @@ export async function walkManage({ chromium, check, must, until }) {
     await p.getByRole('button', { name: 'Save' }).click();
     const confirm = dialog.getByRole('button', { name: 'Save' });
     await until(what, async () => {
-      if ((await confirm.count()) > 0) await confirm.click();
+      // It may go while it is pressed for the second time.
+      if ((await confirm.count()) > 0) await confirm.click({ timeout: 5000 }).catch(() => null);
       return isSaved();
     });
     await p.getByRole('heading', { name: 'Dry run' }).waitFor({ state: 'detached' });
@@ -28,6 +30,8 @@ export async function walkManage({ chromium, check, must, until }) {
     };
     await create();
     await p.locator('td', { hasText: 'walk-team' }).waitFor();
+    // The list may be there before the answer, with which the form goes.
+    await field('Name').waitFor({ state: 'detached' });
     await create();
     await p.getByRole('alert').filter({ hasText: 'walk-team' }).first().waitFor();
     must((await field('Name').inputValue()) === 'walk-team', 'what was typed is lost');
@@ -76,8 +80,9 @@ export async function walkManage({ chromium, check, must, until }) {
     await p.getByRole('button', { name: 'Cancel' }).click();
     await p.getByRole('button', { name: 'Delete walk-night' }).click();
     await dialog.getByText('walk-team').waitFor();
-    await dialog.getByRole('button', { name: 'Delete' }).click();
-    await p.getByText('walk-night is deleted').waitFor();
+    await says(p.getByText('walk-night is deleted'), () =>
+      dialog.getByRole('button', { name: 'Delete' }).click(),
+    );
   });
 
   await check('a quota is added to the tree, checked, compared and saved', async () => {
@@ -96,8 +101,7 @@ export async function walkManage({ chromium, check, must, until }) {
     await p.locator('.spec-diff .more', { hasText: 'name: walk-lab' }).waitFor();
     await p.getByText('0 / 8').waitFor();
     must((await call('GET', '/v1/quotas')).version === before.version, 'a change in the form was saved');
-    await p.getByRole('button', { name: 'Save' }).click();
-    await p.getByText('The quotas are set').waitFor();
+    await says(p.getByText('The quotas are set'), () => p.getByRole('button', { name: 'Save' }).click());
     const { quotas } = await call('GET', '/v1/quotas');
     must(
       quotas.tree.some((q) => q.name === 'walk-lab' && q.gpus[0].nominal === 8),
@@ -106,9 +110,10 @@ export async function walkManage({ chromium, check, must, until }) {
     // Owned, used, borrowed, and what is left of a root that nobody uses: it borrows nothing.
     const table = p.getByRole('region', { name: 'Quotas', exact: true });
     const cells = table.getByRole('row', { name: /^walk-lab/ }).locator('td');
-    await cells.first().waitFor();
-    const shown = await cells.allTextContents();
-    must([3, 4, 6, 7].map((i) => shown[i]).join() === '8,0,0,8', shown.join(' | '));
+    await until('its numbers are shown', async () => {
+      const shown = await cells.allTextContents();
+      return [3, 4, 6, 7].map((i) => shown[i]).join() === '8,0,0,8';
+    });
     await call('PUT', '/v1/quotas', { quotas: before.quotas });
   });
 
@@ -125,8 +130,7 @@ export async function walkManage({ chromium, check, must, until }) {
       await p.locator('.spec-diff .more', { hasText: 'half_life: "3d"' }).waitFor();
       const text = p.getByLabel('Policy as YAML');
       must((await text.inputValue()).includes('half_life: "3d"'), 'the text does not follow the form');
-      await p.getByRole('button', { name: 'Save' }).click();
-      await p.getByText('The policy is set').waitFor();
+      await says(p.getByText('The policy is set'), () => p.getByRole('button', { name: 'Save' }).click());
       must((await call('GET', '/v1/policy')).policy.fair_share.half_life === '3d', 'it is not set');
       await call('PUT', '/v1/policy', { policy: before.policy });
     },
@@ -169,15 +173,17 @@ export async function walkManage({ chromium, check, must, until }) {
     await field('Topic').selectOption('drift');
     await field('Kind').fill('walk-*');
     await field('Or another length').fill('45m');
-    await p.getByRole('button', { name: 'Silence', exact: true }).click();
-    await p.getByText('walk-quiet is set for 45m').waitFor();
+    await says(p.getByText('walk-quiet is set for 45m'), () =>
+      p.getByRole('button', { name: 'Silence', exact: true }).click(),
+    );
     const { items } = await call('GET', '/v1/silences');
     const made = items.find((s) => s.name === 'walk-quiet');
     must(made?.length === '45m' && made.match.topic === 'drift', JSON.stringify(items));
     await p.getByText('topic drift (a version or setting that differs), kind walk-*').waitFor();
     await p.getByRole('button', { name: 'End walk-quiet' }).click();
-    await dialog.getByRole('button', { name: 'End the silence' }).click();
-    await p.getByText('walk-quiet is over').waitFor();
+    await says(p.getByText('walk-quiet is over'), () =>
+      dialog.getByRole('button', { name: 'End the silence' }).click(),
+    );
   });
 
   let operator = '';
@@ -192,6 +198,7 @@ export async function walkManage({ chromium, check, must, until }) {
     operator = await p.locator('code.secret').textContent();
     must(operator.startsWith('mst_'), 'there is no secret');
     await p.getByRole('button', { name: 'I have saved it' }).click();
+    await p.locator('code.secret').waitFor({ state: 'detached' });
     must(!(await p.content()).includes(operator), 'the secret is still on the page');
   });
 
@@ -220,8 +227,9 @@ export async function walkManage({ chromium, check, must, until }) {
     await p.getByRole('button', { name: /^Revoke walk-op / }).click();
     await dialog.getByText(/^Token walk-op \(.+; role operator, all projects\)/).waitFor();
     must((await dialog.getByText('you are logged out').count()) === 0, 'it warns of another token');
-    await dialog.getByRole('button', { name: 'Revoke' }).click();
-    await p.getByText('walk-op is revoked').waitFor();
+    await says(p.getByText('walk-op is revoked'), () =>
+      dialog.getByRole('button', { name: 'Revoke' }).click(),
+    );
   });
 
   await check(
@@ -240,13 +248,15 @@ export async function walkManage({ chromium, check, must, until }) {
       await dialog.getByRole('button', { name: `Cordon ${idle.length}` }).click();
       for (const n of idle)
         await until(`${n.name} is cordoned`, async () => (await stage(n.name)).cordon === 'practice');
+      // What was done is chosen no more; the server knows of it before the page does.
+      const nothing = p.getByRole('button', { name: 'Clear', disabled: true });
+      await nothing.waitFor();
       for (const n of idle) await p.getByLabel(n.name, { exact: true }).check();
       await p.getByRole('button', { name: 'Uncordon' }).click();
       await dialog.getByRole('button', { name: `Uncordon ${idle.length}` }).click();
       for (const n of idle) await until(`${n.name} is uncordoned`, async () => !(await stage(n.name)).cordon);
       if (held) {
-        // What was done is chosen no more.
-        await p.getByRole('button', { name: 'Clear', disabled: true }).waitFor();
+        await nothing.waitFor();
         await p.getByLabel(held.name, { exact: true }).check();
         await p.getByRole('button', { name: 'Drain', exact: true }).click();
         await dialog.getByText(new RegExp(`${held.jobs[0].id} ${held.jobs[0].name}`)).waitFor();

@@ -18,13 +18,15 @@ export async function walkOncall({ chromium, check, must, until }) {
   // What was decided of earlier faults of a node counts for the next one: these have had none. A
   // job under which other nodes have failed would be suspected of these too: a free node is better.
   const treated = new Set((await call('GET', '/v1/remediations?limit=1000')).items.map((r) => r.node));
-  const racks = new Map(
-    (await call('GET', '/v1/nodes?limit=200')).items
-      .filter((n) => n.state === 'ready' && n.gpus_total === 8 && !n.avoided && !treated.has(n.name))
-      .sort((a, b) => b.gpus_used - a.gpus_used || a.name.localeCompare(b.name))
-      .map((n) => [`${n.location.leaf} ${n.location.rack}`, n.name]),
-  );
-  const nodes = [...racks.values()].slice(-CODES.length);
+  const nodes = await until('nodes of three racks that had no fault', async () => {
+    const racks = new Map(
+      (await call('GET', '/v1/nodes?limit=200')).items
+        .filter((n) => n.state === 'ready' && n.gpus_total === 8 && !n.avoided && !treated.has(n.name))
+        .sort((a, b) => b.gpus_used - a.gpus_used || a.name.localeCompare(b.name))
+        .map((n) => [`${n.location.leaf} ${n.location.rack}`, n.name]),
+    );
+    return racks.size >= CODES.length && [...racks.values()].slice(-CODES.length);
+  });
   for (const [i, name] of nodes.entries())
     await call('POST', `/v1/nodes/${name}/inject`, { fault: 'xid', gpu: 2, code: CODES[i] });
   const pending = async () => {

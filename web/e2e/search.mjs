@@ -34,6 +34,8 @@ export async function walkSearch({ chromium, check, must, until, incident }) {
     await p.keyboard.press('Control+k');
     await p.getByRole('combobox', { name: 'Find anything' }).waitFor();
     await p.keyboard.type(words);
+    // What is listed meanwhile is of the first letters.
+    await p.getByText('Searching…').waitFor({ state: 'detached' });
     const one = p.getByRole('option', { name: option });
     await one.first().waitFor();
     return one.first();
@@ -71,14 +73,10 @@ export async function walkSearch({ chromium, check, must, until, incident }) {
     await p.goto(`${base}/work`);
     await p.locator('.standing.live').waitFor();
     await find(p, 'says-walk', /^job /);
-    await p.getByText('Searching…').waitFor({ state: 'detached' });
     const jobs = await p.getByRole('option', { name: /^job / }).allTextContents();
     must(jobs.length === 1 && jobs[0].includes(`says-${OWN}`), jobs.join());
     await p.keyboard.press('Escape');
-    await p.keyboard.press('Control+k');
-    await p.keyboard.type(OTHER);
-    await p.getByRole('option', { name: /^output / }).waitFor();
-    await p.getByText('Searching…').waitFor({ state: 'detached' });
+    await find(p, OTHER, /^output /);
     const found = await p.getByRole('option').allTextContents();
     must(found.length === 1, `it finds ${found.join()}`);
     must(p.problems.length === 0, p.problems.join('\n'));

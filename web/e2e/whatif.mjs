@@ -19,7 +19,9 @@ export async function walkWhatIf({ chromium, check, must }) {
     await field('How many more').fill('3');
     await field('Pairs of runs').fill('2');
     await field('How far ahead').fill('6h');
-    const command = 'muster whatif --from server --change nodes=+3 --seeds 2 --horizon 6h --budget 10s';
+    // A slow machine needs it for one pair.
+    await field('Time for it').selectOption('20s');
+    const command = 'muster whatif --from server --change nodes=+3 --seeds 2 --horizon 6h --budget 20s';
     await p.getByText(command).waitFor();
     await simulate.click();
     await column('3 more nodes').waitFor();

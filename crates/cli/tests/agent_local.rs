@@ -200,8 +200,7 @@ fn figures_are_printed_and_served() {
     assert!(text.contains("DCGM_FI_DEV_GPU_TEMP_CELSIUS{gpu=\"1\""), "{text}");
 
     let args = ["metrics", "--listen", "127.0.0.1:0", "--simulated", "h100-sxm:2"];
-    let mut child =
-        muster(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+    let mut child = muster(&args).stdout(Stdio::piped()).spawn().expect("started");
     let mut first = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut first).expect("a line");
     let address =
@@ -221,7 +220,8 @@ fn figures_are_printed_and_served() {
     let pid =
         i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a pid");
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
-    assert!(child.wait().expect("ended").success());
+    let how = child.wait().expect("ended");
+    assert!(how.success(), "{how}");
 }
 
 #[test]

@@ -55,9 +55,7 @@ fn promtool(page: &str) {
         .expect("started");
     child.stdin.take().expect("its input").write_all(page.as_bytes()).expect("written");
     let out = child.wait_with_output().expect("ended");
-    let stderr_text =
-        format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "{stderr_text}");
+    assert!(out.status.success(), "{}", muster_testkit::printed(&out));
 }
 
 #[test]

@@ -25,14 +25,10 @@ impl Fake {
         let dir = tempfile::tempdir().expect("a directory");
         let library = dir.path().join("libfake.so");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake_nvml.c");
-        let compiled = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
-            .arg(&library)
-            .args(choices.iter().map(|c| format!("-D{c}")))
-            .arg(source)
-            .output();
-        let out = compiled.expect("started");
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let mut compile = Command::new("cc");
+        compile.args(["-shared", "-fPIC", "-O1", "-w", "-o"]).arg(&library);
+        compile.args(choices.iter().map(|c| format!("-D{c}"))).arg(source);
+        muster_testkit::succeeds(&mut compile);
         Some(Fake { _dir: dir, library })
     }
 
@@ -285,11 +281,9 @@ fn the_library_can_be_named_in_the_environment() {
     }
     let Some(fake) = Fake::plain() else { return };
     let me = std::env::current_exe().expect("known");
-    let ran = Command::new(me)
-        .args(["--exact", "nvml::the_library_can_be_named_in_the_environment"])
-        .env("MUSTER_NVML", &fake.library)
-        .output()
-        .expect("runs");
+    let mut again = Command::new(me);
+    again.args(["--exact", "nvml::the_library_can_be_named_in_the_environment"]);
+    let ran = muster_testkit::succeeds(again.env("MUSTER_NVML", &fake.library));
     let reported = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && reported.contains("1 passed"), "{reported}");
+    assert!(reported.contains("1 passed"), "{reported}");
 }

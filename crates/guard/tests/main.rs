@@ -4,6 +4,8 @@ use std::process::Command;
 
 fn guard(argument: &str) -> (bool, String) {
     let out = Command::new(env!("CARGO_BIN_EXE_muster-guard")).arg(argument).output().unwrap();
+    // Shown where the test fails.
+    eprint!("{}", String::from_utf8_lossy(&out.stderr));
     (out.status.success(), String::from_utf8(out.stdout).unwrap())
 }
 

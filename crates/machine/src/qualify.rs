@@ -212,8 +212,9 @@ mod tests {
             .args(["-c", r#"printf '%s' "$1" > "$0" && chmod 755 "$0""#])
             .arg(&program)
             .arg(format!("#!/bin/sh\ncat >/dev/null\n{text}\n"))
-            .status();
-        assert!(made.unwrap().success());
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
         Spawned { program, order: TestOrder::of(Level::Quick) }
     }
 

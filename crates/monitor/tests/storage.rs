@@ -82,7 +82,8 @@ fn a_frozen_file_system_is_seen_to_stall_and_holds_up_nobody() {
         reader.sample_host(Time(40_000)).stuck.is_some_and(|n| n >= 1)
     });
     assert!(ice.set(false));
-    assert!(writer.wait().is_ok_and(|s| s.success()));
+    let how = writer.wait().expect("ended");
+    assert!(how.success(), "the writer on the frozen file system: {how}");
     until("figures again", || probes.metrics().len() == 4 && probes.metrics()[&stalled] < 1.0);
     drop(probes);
 }

@@ -25,10 +25,7 @@ fn write(name: &str, text: &str) -> PathBuf {
 }
 
 fn accepted(args: &[&str], file: &Path) {
-    let out = Command::new("promtool").args(args).arg(file).output().unwrap();
-    let stderr_text =
-        format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success(), "{stderr_text}");
+    muster_testkit::succeeds(Command::new("promtool").args(args).arg(file));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// The variable that names the file of skips.
@@ -226,6 +227,29 @@ fn asked_for(args: impl Iterator<Item = String>) -> Option<String> {
     let mut names = args.iter().filter(|a| !a.starts_with('-'));
     let (name, more) = (names.next()?, names.next());
     (more.is_none() && args.iter().any(|a| a == "--exact")).then(|| name.clone())
+}
+
+/// Runs a program that must succeed, and gives what it printed.
+///
+/// # Panics
+/// When it cannot be started or fails: with how it was called and all that it printed.
+#[track_caller]
+pub fn succeeds(command: &mut Command) -> Output {
+    match command.output() {
+        Ok(out) => {
+            assert!(out.status.success(), "{command:?}: {}", printed(&out));
+            out
+        }
+        Err(e) => panic!("{command:?} cannot be started: {e}"),
+    }
+}
+
+/// How a program ended and all that it printed, for the message of an assertion.
+#[must_use]
+pub fn printed(out: &Output) -> String {
+    let (stdout, stderr) = (&out.stdout, &out.stderr);
+    let text = [stdout, stderr].map(|t| String::from_utf8_lossy(t).trim().to_owned());
+    format!("{}\nstdout: {}\nstderr: {}", out.status, text[0], text[1])
 }
 
 /// Waits for something that must come.

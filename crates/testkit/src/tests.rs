@@ -99,3 +99,21 @@ fn a_skip_names_its_test() {
     assert_eq!(of(&["a", "b", "--exact"]), None);
     assert!(test_name(Location::caller()).contains("a_skip_names_its_test"));
 }
+
+#[test]
+fn a_program_that_fails_is_reported_with_all_that_it_printed() {
+    let shell = |script: &str| {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    };
+    assert_eq!(succeeds(&mut shell("echo fine")).stdout, b"fine\n");
+    let fails = std::panic::catch_unwind(|| succeeds(&mut shell("echo one; echo two >&2; exit 3")));
+    let said = fails.expect_err("a failure").downcast_ref::<String>().expect("words").clone();
+    for part in ["exit 3", "exit status: 3", "stdout: one", "stderr: two"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
+    let fails = std::panic::catch_unwind(|| succeeds(&mut Command::new("/nonexistent/program")));
+    let said = fails.expect_err("a failure").downcast_ref::<String>().expect("words").clone();
+    assert!(said.contains("/nonexistent/program") && said.contains("cannot be started"), "{said}");
+}

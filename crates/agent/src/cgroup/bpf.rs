@@ -218,10 +218,10 @@ mod tests {
             "echo $$ > {}/cgroup.procs && : < /dev/null && ! (: < /dev/zero) 2>/dev/null",
             group.display()
         );
-        let shell = std::process::Command::new("sh").args(["-c", &script]).status().unwrap();
+        let shell = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         std::fs::remove_dir(&group).unwrap();
         match fenced {
-            Ok(()) => assert!(shell.success(), "{shell}"),
+            Ok(()) => assert!(shell.status.success(), "{}", muster_testkit::printed(&shell)),
             Err(e) if e.raw_os_error() == Some(libc::EPERM) => {
                 let _ = muster_testkit::machine(false, format!("no program for devices ({e})"));
             }

@@ -265,10 +265,11 @@ impl Group {
     pub(crate) fn remove(&self) {
         let everywhere = if self.nested { self.in_every_tree() } else { Vec::new() };
         for dir in everywhere.iter().chain(&self.dirs) {
-            if self.nested {
-                remove_below(dir);
-            }
             for pause in pauses(Duration::from_millis(40)) {
+                // Those below may be the ones that hold a dying process.
+                if self.nested {
+                    remove_below(dir);
+                }
                 match fs::remove_dir(dir) {
                     Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
                         std::thread::sleep(pause);

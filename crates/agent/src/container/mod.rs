@@ -148,18 +148,35 @@ pub(crate) fn check_image(order: &ContainerOrder) -> Result<(), Refusal> {
     }
 }
 
-/// How often a removal is tried: one that meets the container between two states is refused.
-const TRIES: u32 = 5;
+/// How often removals that are refused are tried again, for all containers of a slot together: one that
+/// meets a container between two states is refused, and a machine with much to do needs seconds to go
+/// from one to the other.
+pub(crate) const AGAIN: u32 = 50;
+/// The same before what is left of the slot is killed: a container that does not end must not wait for
+/// long for that.
+pub(crate) const AGAIN_BEFORE_KILL: u32 = 5;
 
 /// Ends containers and removes them, whether or not they are there.
 ///
 /// # Errors
 /// Which of them could not be removed, and why.
 pub(crate) fn remove_all(runtime: &Runtime, names: &[String]) -> Result<(), String> {
+    try_remove_all(runtime, names, AGAIN)
+}
+
+/// The same, where removals that are refused are tried again so often.
+///
+/// # Errors
+/// Which of them could not be removed, and why.
+pub(crate) fn try_remove_all(
+    runtime: &Runtime,
+    names: &[String],
+    mut again: u32,
+) -> Result<(), String> {
     let mut left = Ok(());
     for name in names {
         let error = |why: String| format!("container {name} could not be removed: {why}");
-        match remove(runtime, name) {
+        match remove(runtime, name, &mut again) {
             Ok(None) => {}
             Ok(Some(why)) => left = Err(error(why)),
             // What does not answer for one does not answer for the others either.
@@ -169,24 +186,23 @@ pub(crate) fn remove_all(runtime: &Runtime, names: &[String]) -> Result<(), Stri
     left
 }
 
-/// Ends a container and removes it; why not, where it was refused.
+/// Ends a container and removes it; why not, where it was refused. `again` counts down how often it may
+/// still be tried again.
 ///
 /// # Errors
 /// The runtime does not answer.
-fn remove(runtime: &Runtime, name: &str) -> Result<Option<String>, String> {
-    let mut why = String::new();
-    for _ in 0..TRIES {
-        let tried = match runtime.kind {
+fn remove(runtime: &Runtime, name: &str, again: &mut u32) -> Result<Option<String>, String> {
+    loop {
+        let refused = match runtime.kind {
             Kind::Podman => podman::remove(runtime, name)?,
             Kind::Containerd => ctr::remove(runtime, name)?,
         };
-        match tried {
-            None => return Ok(None),
-            Some(words) => why = words,
+        if refused.is_none() || *again == 0 {
+            return Ok(refused);
         }
+        *again -= 1;
         std::thread::sleep(Duration::from_millis(200));
     }
-    Ok(Some(why))
 }
 
 #[cfg(test)]
@@ -239,6 +255,21 @@ mod tests {
         assert!(why.contains("container first") && why.contains("did not end within"), "{why}");
         let asked = std::fs::read_to_string(asked).unwrap_or_default();
         assert!(!asked.contains("second"), "{asked}");
+    }
+
+    #[test]
+    fn a_removal_that_is_refused_for_a_while_is_tried_again() {
+        let tmp = tempfile::tempdir().unwrap();
+        // Refused so often as a busy machine may need for the end of a container.
+        let script = format!(
+            "cd {}; echo x >> tried; [ $(wc -l < tried) -gt 8 ] || {{ echo between >&2; exit 1; }}",
+            tmp.path().display()
+        );
+        let words = ["/bin/sh".into(), "-c".into(), script, "podman".into()].into();
+        let busy = Runtime::new(Kind::Podman, words);
+        assert_eq!(remove_all(&busy, &["one".to_owned(), "two".to_owned()]), Ok(()));
+        let tried = std::fs::read_to_string(tmp.path().join("tried")).unwrap();
+        assert_eq!(tried.lines().count(), 10, "nine times the first, once the second");
     }
 
     /// Not a test of its own: what the test below runs in a process that has tokens.

@@ -12,6 +12,7 @@ pub(crate) use order::{Order, RankOrder};
 
 use crate::back_off::pauses;
 use crate::cgroup::Group;
+use crate::container;
 use crate::isolation::{Inner, Refusal, remove_scratch};
 use crate::lease::BootTime;
 use crate::process::{self, ProcessId};
@@ -187,11 +188,11 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&L
         None if no_children() => 0,
         None => others().len(),
     };
-    let remove = || match &order.container {
-        Some(c) => crate::container::remove_all(&c.runtime, &c.names),
+    let remove = |again| match &order.container {
+        Some(c) => container::try_remove_all(&c.runtime, &c.names, again),
         None => Ok(()),
     };
-    let removed = remove();
+    let removed = remove(container::AGAIN_BEFORE_KILL);
     if let Some(group) = &order.group {
         group.kill_and_wait(Duration::from_secs(5));
     }
@@ -199,8 +200,8 @@ fn clean_up(order: &Order, dir: &RunDir, inner: Option<&Inner>, lease: Option<&L
     if let Some(inner) = inner {
         inner.kill();
     }
-    // A runtime that hung may have waited for a process that is gone now.
-    let stuck = removed.or_else(|_| remove()).err();
+    // A runtime that hung or refused may have waited for a process that is gone now.
+    let stuck = removed.or_else(|_| remove(container::AGAIN)).err();
     let patience = if inner.is_none() { Duration::ZERO } else { Duration::from_secs(1) };
     let empty = wait_for_children(patience);
     let left = if empty && order.group.as_ref().is_none_or(Group::is_empty) {

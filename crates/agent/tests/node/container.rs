@@ -10,6 +10,7 @@ use muster_model::job::SlotEnd;
 use muster_model::placement::GpuSet;
 use muster_model::spec::{OnPartition, Volume};
 use muster_model::units::{Bytes, Span};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -26,12 +27,11 @@ pub(crate) fn all() -> Vec<crate::Test> {
         containers_are_gone_when_their_supervisor_dies,
         what_cannot_run_is_refused_with_what_to_do,
         gpus_come_by_their_description,
-        containerd_does_it_too,
         a_runtime_that_hangs_ends_the_attempt_with_the_command_and_its_limit,
     ]
 }
 
-const IMAGE: &str = "localhost/muster-test:2";
+pub(crate) const IMAGE: &str = "localhost/muster-test:2";
 
 /// Whether containers can be run; the image is made once.
 pub(crate) fn able() -> bool {
@@ -52,7 +52,7 @@ pub(crate) fn able() -> bool {
     }
 }
 
-fn podman(args: &[&str]) -> Command {
+pub(crate) fn podman(args: &[&str]) -> Command {
     let runtime = Containers::default().command().map(<[String]>::to_vec).unwrap_or_default();
     let mut command = Command::new(&runtime[0]);
     command.args(&runtime[1..]).args(args);
@@ -62,10 +62,14 @@ fn podman(args: &[&str]) -> Command {
 fn make_image() -> Result<(), String> {
     let runtime = Containers::default().command().map(<[String]>::to_vec)?;
     assert!(runtime[0].ends_with("podman"), "podman is there, and not chosen: {runtime:?}");
-    // Kept from one run to the next, so that they do not pile up.
-    if !podman(&["image", "exists", IMAGE]).status().is_ok_and(|s| s.success()) {
-        import()?;
+    // Kept from one run to the next, so that they do not pile up. Many tests want it at the same time,
+    // each in a process of its own: one of them makes it, and the others wait.
+    let making = File::create("/tmp/muster-test-image.lock");
+    let making = making.and_then(|file| file.lock().map(|()| file));
+    if !podman(&["image", "exists", IMAGE]).output().is_ok_and(|out| out.status.success()) {
+        import(&podman)?;
     }
+    drop(making);
     // A machine may have podman and still refuse to run anything.
     let limits = ["--ulimit", "nofile=512:512", "--ulimit", "nproc=512:512"];
     let mut args = vec!["run", "--rm", "--pull=never", "--network", "host"];
@@ -75,12 +79,12 @@ fn make_image() -> Result<(), String> {
     if ran.stdout == b"up\n" {
         Ok(())
     } else {
-        Err(format!("podman run: {}", String::from_utf8_lossy(&ran.stderr)))
+        Err(format!("podman run: {}", muster_testkit::printed(&ran)))
     }
 }
 
-/// A root with nothing but one static program in it.
-fn import() -> Result<(), String> {
+/// An image with nothing but one static program in it, by the podman that is called so.
+pub(crate) fn import(podman: &impl Fn(&[&str]) -> Command) -> Result<(), String> {
     let busybox = muster_testkit::busybox().unwrap();
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("bin")).unwrap();
@@ -106,7 +110,7 @@ fn import() -> Result<(), String> {
         .map_err(|e| format!("podman: {e}"))?;
     tar.wait().unwrap();
     if !imported.status.success() {
-        return Err(format!("podman import: {}", String::from_utf8_lossy(&imported.stderr)));
+        return Err(format!("podman import: {}", muster_testkit::printed(&imported)));
     }
     Ok(())
 }
@@ -123,7 +127,12 @@ fn containers_of(b: &Bench, key: muster_model::ids::AttemptKey) -> Vec<String> {
 }
 
 fn exists(name: &str) -> bool {
-    podman(&["container", "exists", name]).status().unwrap().success()
+    let out = podman(&["container", "exists", name]).output().unwrap();
+    match out.status.code() {
+        Some(0) => true,
+        Some(1) => false,
+        _ => panic!("podman container exists: {}", muster_testkit::printed(&out)),
+    }
 }
 
 pub(crate) fn a_rank_runs_in_its_image() {
@@ -301,7 +310,7 @@ pub(crate) fn containers_are_gone_when_their_supervisor_dies() {
     }
 }
 
-fn refusal(b: &mut Bench, d: &RunDetail) -> String {
+pub(crate) fn refusal(b: &mut Bench, d: &RunDetail) -> String {
     let k = key();
     b.runner.start(k, d, Instant::now());
     match b.end(k) {
@@ -378,129 +387,6 @@ pub(crate) fn gpus_come_by_their_description() {
     std::fs::remove_file(file).unwrap();
     assert_eq!(end, SlotEnd::Ok, "{}", b.text(k, 0, Stream::Stderr));
     assert_eq!(b.out(k), "loop7\n0\n");
-}
-
-/// A containerd of the test's own.
-struct Daemon {
-    dir: tempfile::TempDir,
-    child: std::process::Child,
-}
-
-impl Daemon {
-    fn start() -> Option<Daemon> {
-        if !muster_testkit::program("containerd", "containerd")
-            || !muster_testkit::program("ctr", "containerd")
-        {
-            return None;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let at = dir.path().display();
-        let config = format!(
-            "version = 2\nroot = \"{at}/root\"\nstate = \"{at}/state\"\n\
-             disabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = \"{at}/socket\"\n"
-        );
-        std::fs::write(dir.path().join("config.toml"), config).unwrap();
-        let child = Command::new("containerd")
-            .arg("-c")
-            .arg(dir.path().join("config.toml"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let daemon = Daemon { dir, child };
-        let from = Instant::now();
-        while !daemon.ctr(&["version"]).status.success() {
-            assert!(from.elapsed() < LONG, "containerd never came up");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        Some(daemon)
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.dir.path().join("socket")
-    }
-
-    fn ctr(&self, args: &[&str]) -> std::process::Output {
-        Command::new("ctr").arg("--address").arg(self.socket()).args(args).output().unwrap()
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-pub(crate) fn containerd_does_it_too() {
-    if !able() {
-        return;
-    }
-    let Some(daemon) = Daemon::start() else { return };
-    let archive = daemon.dir.path().join("image.tar").display().to_string();
-    let saved = podman(&["save", "-q", "--format", "oci-archive", "-o", &archive, IMAGE]).output();
-    assert!(saved.unwrap().status.success());
-    assert!(daemon.ctr(&["images", "import", &archive]).status.success());
-    let containers = Arc::new(Containers::containerd(Pull::Never, &daemon.socket()));
-    let mut b =
-        Bench::handy(RunnerTools { containers: containers.clone(), ..RunnerTools::default() });
-    let mut user = "-ge 200000";
-    // It gives up on a program that does not answer for seconds, and asks again.
-    let from = Instant::now();
-    let knows_users = loop {
-        match containers.knows_users() {
-            Ok(knows) => break knows,
-            Err(e) => assert!(from.elapsed() < LONG, "{e}"),
-        }
-    };
-    if !knows_users {
-        let k = key();
-        b.runner.start(k, &contained("true"), Instant::now());
-        let end = b.end(k);
-        assert!(
-            matches!(&end, SlotEnd::Unstartable { reason } if reason.contains("no `--user`")),
-            "{end:?}"
-        );
-        b = Bench::handy(RunnerTools {
-            containers,
-            isolation: Isolation::Off,
-            ..RunnerTools::default()
-        });
-        user = "-eq 0";
-    }
-    let k = key();
-    let mut d = contained(&format!(
-        "echo rank $RANK $GREETING; cat /data/in; cat $MUSTER_SECRETS_DIR/token; \
-         [ $(id -u) {user} ] && exit 7"
-    ));
-    d.run.env.insert("GREETING".into(), "hello".into());
-    d.secrets.0.insert("token".into(), "hush\n".into());
-    std::fs::write(b.files.path().join("in"), "treasure\n").unwrap();
-    let from = b.files.path().display().to_string();
-    d.volumes = vec![Volume { from, at: "/data".into(), read_only: true }];
-    b.runner.start(k, &d, Instant::now());
-    let end = b.end(k);
-    assert!(
-        matches!(&end, SlotEnd::Failed { exit } if exit.code == Some(7)),
-        "{end:?} {}",
-        b.text(k, 0, Stream::Stderr)
-    );
-    assert_eq!(b.out(k), "rank 0 hello\ntreasure\nhush\n");
-    // A stop, and what ignores it.
-    let k = key();
-    let word = long_sleep(k);
-    let script = format!("trap '' TERM; echo up; sleep {word} & sleep {word}");
-    b.runner.start(k, &contained(&script), Instant::now());
-    b.until("both", |_| with_word(&word).len() == 2);
-    b.runner.stop(k, Span(100), Instant::now());
-    assert_eq!(b.end(k), SlotEnd::Stopped);
-    assert!(with_word(&word).is_empty());
-    assert_eq!(String::from_utf8_lossy(&daemon.ctr(&["containers", "ls", "-q"]).stdout), "");
-    assert!(b.runner.leftovers().is_empty(), "{:?}", b.runner.leftovers());
-    let mut d = contained("true");
-    d.run.image = Some("localhost/no-such-image:9".into());
-    let reason = refusal(&mut b, &d);
-    assert!(reason.contains("ctr images pull localhost/no-such-image:9"), "{reason}");
 }
 
 pub(crate) fn a_runtime_that_hangs_ends_the_attempt_with_the_command_and_its_limit() {

@@ -79,7 +79,7 @@ fn site() -> Option<Site> {
 }
 
 pub(crate) fn copy(from: &Path, to: &Path) {
-    assert!(std::process::Command::new("cp").arg(from).arg(to).status().unwrap().success());
+    muster_testkit::succeeds(std::process::Command::new("cp").arg(from).arg(to));
 }
 
 /// Puts this executable where ranks can start it.
@@ -547,7 +547,7 @@ pub(crate) fn a_read_only_volume_is_so_with_all_that_is_mounted_in_it() {
     std::fs::create_dir(&below).unwrap();
     let mut mount = std::process::Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "mode=0777,size=64k,nosuid,nodev,noexec", "tmpfs"]);
-    assert!(mount.arg(&below).status().unwrap().success());
+    muster_testkit::succeeds(mount.arg(&below));
     let _mounted = Mounted(below);
     let at = b.files.path().join("at");
     let mut d = b.detail(

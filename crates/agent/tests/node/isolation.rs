@@ -304,7 +304,7 @@ pub(crate) fn a_fence_holds_where_a_node_is_in_sight() {
     for (name, numbers) in [("null", ["c", "1", "3"]), ("loop7", ["b", "7", "7"])] {
         let mut mknod = std::process::Command::new("mknod");
         mknod.args(["-m", "666"]).arg(nodes.path().join(name)).args(numbers);
-        assert!(mknod.status().unwrap().success(), "{name}");
+        muster_testkit::succeeds(&mut mknod);
     }
     let at = b.files.path().join("node").display().to_string();
     let from = nodes.path().display().to_string();

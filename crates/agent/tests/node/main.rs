@@ -5,6 +5,7 @@ mod accounts;
 mod attempts;
 mod contained;
 mod container;
+mod containerd;
 mod escape;
 mod groups;
 mod hooks;
@@ -53,6 +54,7 @@ fn main() {
     all.extend(accounts::all());
     all.extend(escape::all());
     all.extend(container::all());
+    all.extend(containerd::all());
     all.extend(contained::all());
     all.extend(session::all());
     all.extend(hooks::all());

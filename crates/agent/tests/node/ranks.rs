@@ -182,8 +182,8 @@ pub(crate) fn an_agent_on_a_copy_of_a_directory_leaves_the_ranks_of_the_other_al
     let rank = b.rank_pid(k);
     let copy = Arc::new(tempfile::tempdir().unwrap());
     let from = format!("{}/.", b.dir.path().display());
-    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(copy.path()).status();
-    assert!(copied.unwrap().success());
+    let mut cp = std::process::Command::new("cp");
+    muster_testkit::succeeds(cp.arg("-a").arg(from).arg(copy.path()));
     let (files, budget) = (b.files.clone(), RankBudget::unlimited());
     let (cgroups, runner_tools) = (b.cgroups.clone(), b.runner_tools.clone());
     let mut other = Bench::open_with(copy, files, cgroups, budget, runner_tools, shim());

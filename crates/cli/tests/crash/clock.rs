@@ -127,12 +127,9 @@ impl WallClock {
 fn compile(dir: &Path) -> PathBuf {
     let (source, library) = (dir.join("clock.c"), dir.join("clock.so"));
     std::fs::write(&source, SOURCE).expect("the source of the clock");
-    let made = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .args([&library, &source])
-        .output()
-        .expect("the C compiler starts");
-    assert!(made.status.success(), "cc: {}", String::from_utf8_lossy(&made.stderr));
+    let mut compile = Command::new("cc");
+    compile.args(["-shared", "-fPIC", "-O1", "-o"]).args([&library, &source]);
+    muster_testkit::succeeds(&mut compile);
     library
 }
 

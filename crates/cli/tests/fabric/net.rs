@@ -29,7 +29,7 @@ fn run(words: &[&str]) -> Output {
 #[track_caller]
 fn must(words: &[&str]) {
     let out = run(words);
-    assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{words:?}: {}", muster_testkit::printed(&out));
 }
 
 /// Whether this machine cannot do it; reported loudly.

@@ -31,8 +31,7 @@ pub(crate) fn share_keys(from: &Cluster, to: &Cluster) {
     std::fs::create_dir(to.data()).expect("a directory");
     let kept = ["pki", "secrets.key", "cursor.key", "admin.token"];
     let files = kept.map(|f| format!("{}/{f}", from.data()));
-    let copied = Command::new("cp").arg("-a").args(files).arg(to.data()).status();
-    assert!(copied.is_ok_and(|s| s.success()), "keys are copied");
+    muster_testkit::succeeds(Command::new("cp").arg("-a").args(files).arg(to.data()));
 }
 
 /// The jobs as a list shows them, without what moves with the clock.
@@ -130,8 +129,7 @@ fn a_copy_of_a_data_directory_stands_by_and_takes_nothing() {
     let mut leader = Cluster::server(&["--store", &store]);
     leader.restart();
     let mut copy = Cluster::server(&["--store", &store]);
-    let copied = Command::new("cp").args(["-a", &leader.data(), &copy.data()]).status();
-    assert!(copied.is_ok_and(|s| s.success()), "the directory is copied");
+    muster_testkit::succeeds(Command::new("cp").args(["-a", &leader.data(), &copy.data()]));
     copy.launch();
     until("the copy stands by", || copy.log().contains("standing by: server-"));
     // It asks for the lease twice a second; the leader renews it and notices nothing.
@@ -210,8 +208,8 @@ fn a_restore_that_was_killed_is_not_taken_for_a_new_site() {
     let data = other.data();
     let restore = ["store", "restore", &file, "--data-dir", &data];
     let mut killed = other.command();
-    let killed = killed.args(restore).env("MUSTER_FAILPOINT", "store.load:1").output();
-    assert!(killed.is_ok_and(|out| !out.status.success()), "it died on the way");
+    let killed = killed.args(restore).env("MUSTER_FAILPOINT", "store.load:1").output().unwrap();
+    assert!(!killed.status.success(), "it died on the way: {}", muster_testkit::printed(&killed));
     let said = "did not come to its end";
     let check = other.muster(&["store", "check", "--data-dir", &data]);
     check.code(1);

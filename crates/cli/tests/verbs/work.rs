@@ -164,7 +164,9 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_reported() {
         text.contains("is held by user:") && text.contains("muster release")
     });
     c.muster(&["release", "later"]).code(0);
-    assert!(run.wait().is_ok_and(|how| how.success()), "it ran");
+    let how = run.wait().expect("ended");
+    let text = std::fs::read_to_string(&said).unwrap_or_default();
+    assert!(how.success(), "{how}: {text}");
 
     c.muster(&["project", "create", "team"]).code(0);
     let tree = "kind: Quotas\ntree:\n  - {name: team, projects: [team], gpus: [{nominal: 4}]}\n";
@@ -262,7 +264,9 @@ fn whoever_saves_where_another_job_does_is_informed_at_once() {
         std::fs::read_to_string(&said).unwrap_or_default().contains(&warning)
     });
     std::fs::write(&go, "").expect("the test's own directory");
-    assert!(run.wait().is_ok_and(|how| how.success()), "it ran");
+    let how = run.wait().expect("ended");
+    let text = std::fs::read_to_string(&said).unwrap_or_default();
+    assert!(how.success(), "{how}: {text}");
 }
 
 #[test]

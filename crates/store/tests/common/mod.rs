@@ -144,11 +144,9 @@ impl Server {
                 let path = dir.join(format!("given-{name}"));
                 std::fs::write(&path, text).unwrap();
                 // Its own copy: the server refuses a key that others can read.
-                let copied = Server::command(Path::new("/bin/sh"))
-                    .args(["-c", r#"umask 077 && cat "$0" > "$1""#])
-                    .args([&path, &dir.join(name)])
-                    .status();
-                assert!(copied.unwrap().success());
+                let mut copy = Server::command(Path::new("/bin/sh"));
+                copy.args(["-c", r#"umask 077 && cat "$0" > "$1""#]);
+                muster_testkit::succeeds(copy.args([&path, &dir.join(name)]));
             }
             settings.extend([
                 "ssl=on".into(),
@@ -184,12 +182,9 @@ impl Server {
         let dir = tempfile::Builder::new().prefix("muster-pg-").tempdir_in("/tmp").unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let data = dir.path().join("data");
-        let made = Server::command(&bin.join("initdb"))
-            .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D"])
-            .arg(&data)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let mut make = Server::command(&bin.join("initdb"));
+        make.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync", "-D"]);
+        muster_testkit::succeeds(make.arg(&data));
         let options = format!(
             "-c fsync=off -c listen_addresses= -c unix_socket_directories={} -c max_connections=200",
             dir.path().display()
