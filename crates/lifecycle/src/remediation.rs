@@ -96,7 +96,8 @@ pub fn next(v: &View<'_>) -> Next {
         }
         // What was done already, where it cannot be tested, is not done again.
         RemediationStep::Approval if v.act.is_some_and(|end| end.ok) => Next::Wait,
-        RemediationStep::Approval if v.approved => Next::Act,
+        // A drain was approved before it began: what it asks for now is a word about a node without a test.
+        RemediationStep::Approval if v.approved && v.action > Action::Drain => Next::Act,
         // Automation was stopped when its turn came, and is not any more.
         RemediationStep::Approval if v.mode == Mode::Automatic && v.held.is_none() => {
             if v.action > Action::Drain && !v.begun { Next::Act } else { Next::Wait }
@@ -239,5 +240,7 @@ mod tests {
         assert_eq!(next(&View { begun: true, ..automatic(approval) }), Next::Wait, "once");
         let drain = View { mode: Mode::Automatic, ..view(Action::Drain, approval) };
         assert_eq!(next(&drain), Next::Wait, "it cannot be tested");
+        let approved = View { approved: true, ..view(Action::Drain, approval) };
+        assert_eq!(next(&approved), Next::Wait, "it was drained, and cannot be tested");
     }
 }
