@@ -115,8 +115,8 @@ fn live(log: &mut Log, tries: &[Try], fate: u8, tail: u64) -> (Job, Time) {
         }
         if !last || matches!(fate, 1 | 4) {
             log.record(at, requeued());
-            // An end with which the job had ended is not found to be none.
-            late = anew.filter(|(_, now)| !(over && *now == 0));
+            // What ended well did, and an end with which the job had ended is not found to be none.
+            late = anew.filter(|(_, now)| *v != 0 && !(over && *now == 0));
         }
     }
     if let Some((after, v)) = late.take() {
