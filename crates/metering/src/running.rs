@@ -81,6 +81,10 @@ struct LostWork {
     /// A stretch of which it was not known that all its ranks were up.
     #[serde(default)]
     up: (Time, Time),
+    /// Its work was taken to begin with the order to stop: when that was, how long the way back took, and
+    /// when it began if nothing was stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    back: Option<(Time, u64, Time)>,
     /// Waits since then for its way back, with what it waited for, and was it barred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     waited: Vec<(Time, Time, u64, bool)>,
@@ -113,6 +117,9 @@ pub(crate) struct ActiveJob {
     /// When that was placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_placed: Option<Time>,
+    /// The failure that it comes back from, should that end be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_hit: Option<Time>,
     pub(crate) attempt: Option<Attempt>,
     leaving: Option<Leaving>,
     /// It had ended, and waits since somebody had it run again: no failure brings it back.
@@ -141,6 +148,7 @@ impl ActiveJob {
             attempts: 0,
             last: None,
             last_placed: None,
+            last_hit: None,
             attempt: None,
             leaving: None,
             anew: false,
@@ -324,20 +332,18 @@ impl ActiveJob {
     }
 
     /// Its work went on from a moment, which is that of its first step where the log has one
-    /// ([`work_began`]): until then it was starting.
-    pub(crate) fn begin_work(&mut self, c: &mut Calendar, at: Time) {
+    /// ([`work_began`]): until then it was starting. Says how long the way back took, where it was one.
+    pub(crate) fn begin_work(&mut self, c: &mut Calendar, at: Time) -> Option<u64> {
         let starts = self.starts();
-        let Some(a) = self.attempt.as_mut().filter(|a| a.started_at.is_some() && !a.works) else {
-            return;
-        };
+        let a = self.attempt.as_mut().filter(|a| a.started_at.is_some() && !a.works)?;
         a.works = true;
         let held = a.held.clone();
         self.give(c, at, &held, starts);
         // What was the job's own doing is no recovery.
         let recovers = self.last.is_some_and(|l| l.1.is_interruption());
-        let hit = self.hit.take();
-        if let Some(hit) = hit.filter(|_| recovers) {
-            let took = self.at.since(hit).0.saturating_sub(self.paused);
+        let hit = self.hit.take().filter(|_| recovers);
+        let took = hit.map(|hit| self.at.since(hit).0.saturating_sub(self.paused));
+        if let Some(took) = took {
             c.at(self.at, |b| {
                 let w = b.work(&self.project);
                 w.recovering += took;
@@ -345,6 +351,7 @@ impl ActiveJob {
             });
         }
         self.paused = 0;
+        took
     }
 
     /// It made its first step. After the order to stop it leaves, and works no more unless its end says
@@ -418,6 +425,7 @@ impl ActiveJob {
             before: (stop, 0),
             left: Vec::new(),
             up: (freed, freed),
+            back: None,
             waited: Vec::new(),
         };
         let mut left = (freed, starts);
@@ -428,7 +436,8 @@ impl ActiveJob {
             } else {
                 left.0 = stop;
             }
-            self.begin_work(c, began.min(stop));
+            let took = self.begin_work(c, began.min(stop));
+            lost.back = took.map(|took| (self.at, took, left.0.max(self.at)));
             counted = true;
             let runs = verdict.is_none() && a.stop_at.is_none();
             let kept = runs || all_work_counts(verdict, self.serves);
@@ -462,10 +471,8 @@ impl ActiveJob {
             self.paused = 0;
         }
         // One that never came up is part of the way back from what was before it.
-        self.hit = match failed(Some(verdict)) {
-            true => self.hit.filter(|_| !counted).or(a.sign_at).or(Some(stop)),
-            false => None,
-        };
+        self.last_hit = self.hit.filter(|_| !counted).or(a.sign_at).or(Some(stop));
+        self.hit = self.last_hit.filter(|_| failed(Some(verdict)));
         c.at(at, |b| {
             if let Some(n) = b.work(&self.project).interrupted.of(verdict) {
                 *n += 1;
@@ -567,6 +574,18 @@ impl ActiveJob {
         }
         let (from, to) = lost.up;
         c.spread(from.max(open), to, |b, ms| b.work(&self.project).up += ms);
+        if let Some((at, took, began)) = lost.back.filter(|(at, ..)| *at >= open) {
+            c.at(at, |b| {
+                let w = b.work(&self.project);
+                w.recovering = w.recovering.saturating_sub(took);
+                w.returns = w.returns.saturating_sub(1);
+            });
+            c.at(began, |b| {
+                let w = b.work(&self.project);
+                w.recovering += took + began.since(at).0;
+                w.returns += 1;
+            });
+        }
         for (from, to, milli, barred) in lost.waited {
             c.spread(from.max(open), to, |b, ms| {
                 let amount = u128::from(ms) * u128::from(milli);
@@ -590,7 +609,7 @@ impl ActiveJob {
         if let Some(last) = self.last.as_mut().filter(|l| l.0 == no) {
             last.1 = verdict;
             if self.attempt.is_none() && !self.anew {
-                let hit = self.hit.unwrap_or(last.2);
+                let hit = self.hit.or(self.last_hit).unwrap_or(last.2);
                 let sign = sign.map_or(hit, |t| self.last_placed.map_or(t, |p| t.max(p)));
                 self.hit = failed(Some(verdict)).then(|| hit.min(sign));
             }
