@@ -40,7 +40,7 @@ pub use health::{
     AllocationBlocker, NOT_CONNECTED, RehearsedRemediation, RehearsedRemediations,
     RemediationRehearsal,
 };
-pub use lookup::task;
+pub use lookup::{no_project, task};
 pub use node_hello::NodeHello;
 pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;
