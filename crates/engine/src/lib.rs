@@ -18,6 +18,7 @@ mod keys;
 mod look_ahead;
 mod lookup;
 mod moves_plan;
+mod node_actions;
 mod node_hello;
 mod permissions;
 mod plan_execution;
@@ -41,6 +42,7 @@ pub use health::{
     RemediationRehearsal,
 };
 pub use lookup::{no_project, task};
+pub use node_actions::NodeActionOffer;
 pub use node_hello::NodeHello;
 pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;
