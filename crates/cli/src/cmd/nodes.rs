@@ -167,6 +167,7 @@ pub(crate) mod tests {
             remediation_detail: None,
             findings: Vec::new(),
             findings_closed: Vec::new(),
+            actions: Vec::new(),
             pool: "default".into(),
             enrolled_at: Time(0).into(),
             changed_at: Time(0).into(),
