@@ -34,6 +34,13 @@ impl State {
         NodeAction::ALL.into_iter().map(|a| self.node_action(n, a, now)).collect()
     }
 
+    /// Does this remediation keep its node out of service, and may an operator return that without a test?
+    #[must_use]
+    pub fn returns_node(&self, r: &Remediation) -> bool {
+        let may = |n: &Arc<Node>| may_return(self, n, self.now).is_ok();
+        r.outcome.is_none() && holds(r) && self.nodes.get(&r.node).is_some_and(may)
+    }
+
     fn node_action(&self, n: &Node, action: NodeAction, now: Time) -> NodeActionOffer {
         let name = &n.name;
         let effect = |changes: bool, message: String| match changes {

@@ -6887,6 +6887,8 @@ export interface components {
             /** @description The node that is to be brought back. */
             node: string;
             outcome?: components["schemas"]["RemediationOutcome"] | null;
+            /** @description It keeps its node out of service, and an operator may return that now, without a test. */
+            returnable?: boolean;
             /** @description Since when it is in this state. */
             since: components["schemas"]["Timestamp"];
             /** @description Its current step, in words: `pending approval`, `delayed`, or how it ended. */

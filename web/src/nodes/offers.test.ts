@@ -6,7 +6,6 @@ import {
   excludedAfter,
   gpusFor,
   nodeOffers,
-  returnableFrom,
   returnWords,
   whyNot,
 } from './offers';
@@ -34,16 +33,6 @@ test('what the server says is offered, in its order, and nothing else', () => {
   expect(gpusFor(n, 'include')).toEqual([]);
   // A token that may do nothing is sent none.
   expect(nodeOffers({})).toEqual([]);
-});
-
-test('a remediation that keeps its node out is ended by a return, but not in the middle of a reset', () => {
-  const act = (state: string) => ({ act: { what: 'reset_gpu', state } });
-  const at = (step: string, more = {}) =>
-    returnableFrom(remediation(step, more) as Parameters<typeof returnableFrom>[0]);
-  expect(at('proposed'), 'nothing is done yet').toBe(false);
-  expect(at('moving')).toBe(true);
-  expect(at('acting', act('open'))).toBe(false);
-  expect(at('acting', act('failed'))).toBe(true);
 });
 
 test('a GPU is excluded with those that are already, and included alone', () => {

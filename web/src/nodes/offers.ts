@@ -3,7 +3,6 @@ import type { Schemas } from '../api/client';
 import { count } from '../ui/parts';
 
 type Node = Schemas['Node'];
-type Remediation = Schemas['Remediation'];
 type NodeJob = Pick<Schemas['NodeJob'], 'id' | 'name' | 'project'>;
 
 export type NodeOffer = Schemas['NodeAction'];
@@ -22,22 +21,6 @@ export const OFFER_WORDS: Record<NodeOffer, string> = {
   include: 'Include GPU',
   retire: 'Retire',
 };
-
-/** Remediations that take a node out of service, and the steps at which they have. */
-const TAKES: readonly string[] = ['drain', 'reset_gpu', 'reboot', 'power_cycle', 'replace'];
-const OUT: readonly string[] = ['moving', 'approval', 'acting', 'repairing', 'testing'];
-
-/** Does this remediation keep its node out of service? */
-const keepsOut = (r: Pick<Remediation, 'action' | 'step'> | null | undefined): boolean =>
-  !!r && TAKES.includes(r.action) && OUT.includes(r.step);
-
-/** A reset, a reboot or a power cycle that cannot be stopped: nothing may run there before it is over. */
-const disrupted = (r: Pick<Remediation, 'act'> | null | undefined): boolean =>
-  r?.act?.state === 'open' && ['reset_gpu', 'reboot', 'power_cycle'].includes(r.act.what);
-
-/** May the node that this remediation keeps out be returned without a test? */
-export const returnableFrom = (r: Pick<Remediation, 'action' | 'step' | 'act'>) =>
-  keepsOut(r) && !disrupted(r);
 
 type Offered = Pick<Node, 'actions'>;
 

@@ -172,7 +172,9 @@ fn a_node_says_what_it_takes_and_why_not_the_rest() {
     assert_eq!(stands(&w, &out), (Stage::Quarantined, RemediationStep::Approval));
     let now = taken(&w, &out);
     assert!(now.contains(&NodeAction::Repaired) && now.contains(&NodeAction::Return), "{now:?}");
-    let id = remediation(&w, &out).expect("a remediation").id;
+    let r = remediation(&w, &out).expect("a remediation");
+    assert!(w.engine.state().returns_node(&r));
+    let id = r.id;
     let why = format!("remediation {id} took node n001 out of service");
     assert_eq!(refusal(&w, &out, NodeAction::Undrain), why);
     assert!(refusal(&w, &out, NodeAction::Drain).contains("out of service already"));
