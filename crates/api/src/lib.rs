@@ -81,7 +81,7 @@ pub use job::{
 };
 pub use logs::{LineStamps, LogLine, LogStream};
 pub use mig::{MigLeaver, MigPlan, MigPlanSlice, MigQuery};
-pub use node::{AgentInfo, Node, NodeJob, NodeList, NodeUse, Topology};
+pub use node::{AgentInfo, Node, NodeActionOffer, NodeJob, NodeList, NodeUse, Topology};
 pub use period::{
     KindCount, NodeCount, PeriodAlerts, PeriodIncident, PeriodKind, PeriodObjective, PeriodQuery,
     PeriodReport, VersionCount,

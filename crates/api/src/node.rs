@@ -4,7 +4,7 @@ use crate::{Fault, Finding, Kind, Qualified, Qualifying, Remediation, Timestamp}
 use muster_model::entity::Entity;
 use muster_model::job::JobState;
 use muster_model::node as m;
-use muster_model::node::{Inventory, NodeRole, Stage};
+use muster_model::node::{Inventory, NodeAction, NodeRole, Stage};
 use muster_model::placement::GpuSet;
 use muster_model::slo::NodeServiceFacts;
 use muster_model::topology::Location;
@@ -121,6 +121,10 @@ pub struct Node {
     /// Findings about it that this request closed; only in answers to requests that change it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings_closed: Vec<Finding>,
+    /// What an operator may do with it, and whether it takes that now; empty in lists of nodes, and for tokens that are
+    /// bound to a project.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<NodeActionOffer>,
     /// Nodes that are managed alike.
     #[serde(default)]
     pub pool: String,
@@ -128,6 +132,21 @@ pub struct Node {
     pub enrolled_at: Timestamp,
     /// When its agent was last lost or came back.
     pub changed_at: Timestamp,
+}
+
+/// Something that an operator may do with a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NodeActionOffer {
+    /// What is done.
+    pub action: NodeAction,
+    /// Why it would be refused now, or would change nothing; null when the node takes it.
+    pub refused: Option<String>,
+    /// What to do in that case.
+    pub hint: Option<String>,
+    /// GPUs that it may be asked for, one at a time, by index; of `exclude` and `include` only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<u32>,
 }
 
 /// A job on a node.
@@ -335,6 +354,7 @@ impl Node {
             remediation_detail: None,
             findings: Vec::new(),
             findings_closed: Vec::new(),
+            actions: Vec::new(),
             pool: node.pool().into(),
             enrolled_at: (*enrolled_at).into(),
             changed_at: (*changed_at).into(),

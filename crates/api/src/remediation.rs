@@ -57,6 +57,9 @@ pub struct Remediation {
     /// operator may approve it.
     #[serde(default)]
     pub delayed: bool,
+    /// It keeps its node out of service, and an operator may return that now, without a test.
+    #[serde(default)]
+    pub returnable: bool,
 }
 
 /// A step of a remediation.
@@ -128,12 +131,14 @@ impl Act {
 }
 
 impl Remediation {
-    /// The remediation as the API shows it, with its act, and whether something delays it.
+    /// The remediation as the API shows it, with its act, whether something delays it, and whether an operator may
+    /// return its node.
     #[must_use]
     pub fn of(
         remediation: &m::Remediation,
         act: Option<&m::AskedAct>,
         delayed: bool,
+        returnable: bool,
     ) -> Remediation {
         let m::Remediation {
             id,
@@ -182,6 +187,7 @@ impl Remediation {
                 .collect(),
             outcome: *outcome,
             delayed,
+            returnable,
         }
     }
 

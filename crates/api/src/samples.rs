@@ -190,6 +190,7 @@ pub fn remediation(id: u64) -> Remediation {
         ],
         outcome: None,
         delayed: false,
+        returnable: true,
     }
 }
 

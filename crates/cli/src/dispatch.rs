@@ -1,7 +1,7 @@
 //! From what was typed to the verb that does it.
 
 use crate::args::{Cli, Command};
-use crate::cmd::nodes::known_project;
+use crate::unknown_project;
 use clap::CommandFactory;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
@@ -27,49 +27,8 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Fail> {
     }
 }
 
-/// Verbs that ask the server and pass it no project. One that is not there is an error all the same:
-/// an answer about everything would look like one about that project.
-fn passes_no_project(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Top(_)
-            | Command::Describe(_)
-            | Command::Logs(_)
-            | Command::Cancel(_)
-            | Command::Hold(_)
-            | Command::Release(_)
-            | Command::Requeue(_)
-            | Command::Checkpoint(_)
-            | Command::Wait(_)
-            | Command::Report(_)
-            | Command::Update(_)
-            | Command::Node(_)
-            | Command::Fabric(_)
-            | Command::Policy(_)
-            | Command::Runbook(_)
-            | Command::Breakers(_)
-            | Command::Automation(_)
-            | Command::Routing(_)
-            | Command::FailureModes(_)
-            | Command::Defrag(_)
-            | Command::Events(_)
-            | Command::Search(_)
-            | Command::Faults(_)
-            | Command::Health(_)
-            | Command::Findings(_)
-            | Command::Incident(_)
-            | Command::Remediations(_)
-            | Command::Alerts(_)
-            | Command::Readiness(_)
-            | Command::Power(_)
-            | Command::History(_)
-    )
-}
-
 async fn client_command(ctx: &Ctx, command: Command) -> Result<u8, Fail> {
-    if passes_no_project(&command) {
-        known_project(ctx).await?;
-    }
+    unknown_project::check(ctx, &command).await?;
     match command {
         Command::Run(c) => c.run(ctx).await,
         Command::Submit(c) => c.run(ctx).await,

@@ -6,6 +6,7 @@ mod dispatch;
 mod empty;
 mod lean;
 mod overview;
+mod unknown_project;
 mod usage_error;
 
 use clap::{ArgMatches, FromArgMatches};

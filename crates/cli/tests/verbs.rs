@@ -5,6 +5,7 @@
 mod data_dir;
 mod health;
 mod plans;
+mod projects;
 mod slo;
 pub(crate) mod standby;
 mod table;

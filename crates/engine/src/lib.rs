@@ -18,6 +18,7 @@ mod keys;
 mod look_ahead;
 mod lookup;
 mod moves_plan;
+mod node_actions;
 mod node_hello;
 mod permissions;
 mod plan_execution;
@@ -40,7 +41,8 @@ pub use health::{
     AllocationBlocker, NOT_CONNECTED, RehearsedRemediation, RehearsedRemediations,
     RemediationRehearsal,
 };
-pub use lookup::task;
+pub use lookup::{no_project, task};
+pub use node_actions::NodeActionOffer;
 pub use node_hello::NodeHello;
 pub use permissions::{may_see, may_use_class};
 pub use reliability::SpareCount;

@@ -1,10 +1,11 @@
 //! What a request names: it is there, and as the caller saw it, or the request is refused.
 
-use crate::Engine;
+use crate::{Engine, State};
 use muster_model::command::{Refusal, RefusalCode, Request};
 use muster_model::ids::{JobId, Seq};
 use muster_model::job::Job;
-use muster_model::names::NodeName;
+use muster_model::names::{NodeName, ProjectName};
+use muster_model::near::closest;
 use muster_model::node::Node;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +34,27 @@ pub fn task(jobs: &BTreeMap<JobId, Arc<Job>>, first: JobId, index: u32) -> Optio
 pub(crate) fn no_job(job: JobId) -> Refusal {
     Refusal::new(RefusalCode::NotFound, format!("there is no job {job}"))
         .hint("`muster ps -a` lists the jobs")
+}
+
+/// Projects that a refusal names.
+const PROJECTS_NAMED: usize = 8;
+
+/// There is no such project: with the one that is most likely meant.
+#[must_use]
+pub fn no_project(s: &State, project: &ProjectName) -> Refusal {
+    let known: Vec<&str> = s.projects.keys().map(ProjectName::as_str).collect();
+    let near = closest(project.as_str(), &known).map(|n| format!("did you mean `{n}`? "));
+    let named = known.iter().take(PROJECTS_NAMED).copied().collect::<Vec<_>>().join(", ");
+    let more = match known.len() > PROJECTS_NAMED {
+        true => ", … (`muster project list` lists them)",
+        false => "",
+    };
+    Refusal::new(RefusalCode::NotFound, format!("there is no project {project}"))
+        .field("project")
+        .hint(format!(
+            "{}known projects: {named}{more}; `muster project create {project}` makes it",
+            near.unwrap_or_default()
+        ))
 }
 
 /// The node of this name.

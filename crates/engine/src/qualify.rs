@@ -2,9 +2,10 @@
 
 use crate::Engine;
 use crate::lookup::{find, find_versioned};
+use crate::node_actions::may_qualify;
 use crate::state::State;
 use muster_health::qualify::evaluate_against;
-use muster_model::command::{Answer, Refusal, RefusalCode, Request};
+use muster_model::command::{Answer, Refusal, Request};
 use muster_model::cordon::CordonedBy;
 use muster_model::event::Event;
 use muster_model::names::NodeName;
@@ -20,10 +21,6 @@ pub(crate) const CAN: &str = "qualify";
 /// Nodes that a report is compared with; more would change no median.
 const PEERS: usize = 64;
 
-fn conflict(message: String, hint: impl Into<String>) -> Refusal {
-    Refusal::new(RefusalCode::Conflict, message).hint(hint)
-}
-
 pub(crate) fn ask(
     e: &mut Engine,
     req: &Request,
@@ -31,41 +28,8 @@ pub(crate) fn ask(
     level: Level,
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
-    let name = &n.name;
-    if matches!(n.stage, Stage::Retired | Stage::Enrolled) {
-        let word = muster_lifecycle::stage_label(n.stage);
-        return Err(conflict(
-            format!("node {name} is {word}"),
-            "only nodes that joined are tested",
-        ));
-    }
-    if !n.reachable {
-        let hint = "start its agent first; `muster describe node` says since when it is away";
-        return Err(conflict(format!("the heartbeat of node {name} is lost"), hint));
-    }
-    if n.protected {
-        let hint = format!("`muster node reconcile {name}` first");
-        return Err(conflict(format!("node {name} is protected after a restored backup"), hint));
-    }
-    if let Some(q) = n.qualifying {
-        return Err(conflict(
-            format!("node {name} is being qualified already ({})", q.level.word()),
-            format!("`muster node qualify --cancel {name}` ends that"),
-        ));
-    }
-    if e.state.attempts_on(name).next().is_some() || !n.orphans.is_empty() {
-        return Err(conflict(
-            format!("work runs on node {name}"),
-            format!("`muster node drain {name}` first, and `--stop` to make it leave at once"),
-        ));
-    }
-    if !n.inventory.can.contains(CAN) {
-        return Err(conflict(
-            format!("node {name} cannot be qualified: its agent does not know how"),
-            "it takes an agent of this version, and a GPU that it can test",
-        ));
-    }
-    begin(e, name, level, false);
+    may_qualify(&e.state, &n)?;
+    begin(e, &n.name, level, false);
     Ok(Answer::Done)
 }
 

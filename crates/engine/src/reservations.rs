@@ -2,6 +2,7 @@
 
 mod choose;
 
+use crate::lookup::no_project;
 use crate::state::index::block;
 use crate::state::{BookedReservation, State};
 use choose::{Candidate, choose_nodes};
@@ -74,12 +75,7 @@ impl State {
         r.check()?;
         for p in &r.projects {
             if !self.projects.contains_key(p) {
-                return Err(Refusal::new(
-                    RefusalCode::NotFound,
-                    format!("there is no project {p}"),
-                )
-                .field("projects")
-                .hint(format!("make it with `muster project create {p}`")));
+                return Err(no_project(self, p).field("projects"));
             }
         }
         if r.window(now).is_none() {

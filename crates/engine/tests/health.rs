@@ -17,6 +17,8 @@ mod ending;
 mod lemons;
 #[path = "health/limits.rs"]
 mod limits;
+#[path = "health/offered.rs"]
+mod offered;
 #[path = "health/recovery.rs"]
 mod recovery;
 #[path = "health/rehearse.rs"]

@@ -736,9 +736,14 @@ fn an_unknown_project_or_secret_is_refused_by_name() {
     let mut w = TestSite::new(1, 8);
     let mut spec = gang(1, 1);
     spec.project = Some("nobody".parse().unwrap());
-    let e = w.send(Command::Submit { spec: Arc::new(spec) }).unwrap_err();
+    let e = w.send(Command::Submit { spec: Arc::new(spec.clone()) }).unwrap_err();
     assert_eq!((e.code, e.field.as_deref()), (RefusalCode::NotFound, Some("project")));
-    assert!(e.hint.unwrap().contains("default"), "the known ones are named");
+    let hint = e.hint.unwrap();
+    assert!(hint.contains("known projects: default;"), "the known ones are named: {hint}");
+    assert!(!hint.contains("did you mean"), "none is near: {hint}");
+    spec.project = Some("defualt".parse().unwrap());
+    let e = w.send(Command::Submit { spec: Arc::new(spec) }).unwrap_err();
+    assert!(e.hint.unwrap().starts_with("did you mean `default`? "), "the nearest is named");
     let mut spec = gang(1, 1);
     spec.secrets = vec!["wandb-key".parse().unwrap()];
     let e = w.send(Command::Submit { spec: Arc::new(spec) }).unwrap_err();

@@ -71,6 +71,12 @@ pub fn knows(name: &str) -> bool {
 }
 
 impl Gameday {
+    /// Does it run on the server of the context? Other drills start a cluster of their own.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(&self.verb, Verb::Run(r) if r.live)
+    }
+
     /// Does what was typed.
     ///
     /// # Errors

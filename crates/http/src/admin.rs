@@ -156,12 +156,14 @@ pub(crate) async fn revoke_token(
 
 /// A project that is there: the list of one that is not would be empty and look right.
 pub(crate) fn known(app: &App, project: ProjectName) -> Reply<ProjectName> {
-    if app.brain().read(|s| s.projects.contains_key(&project)) {
-        return Ok(project);
+    let refusal = app.brain().read(|s| {
+        let known = s.projects.contains_key(&project);
+        (!known).then(|| muster_engine::no_project(s, &project))
+    });
+    match refusal {
+        None => Ok(project),
+        Some(refusal) => Err(refusal.into()),
     }
-    Err(Failure::not_found(format!("there is no project {project}"))
-        .field("project")
-        .hint("`muster project list` lists them"))
 }
 
 /// List the names of a project's secrets.

@@ -12,8 +12,8 @@ use axum::response::Response;
 use muster_api::node::{NODE_STATES, state_word};
 use muster_api::{
     AgentInfo, CordonRequest, DrainRequest, ExcludeRequest, Inject, Injected, Kind, MarkRequest,
-    Node, NodeJob, NodeUse, NodesQuery, QualifyProgress, QualifyRequest, ReasonRequest,
-    RepairedRequest, Topology,
+    Node, NodeActionOffer, NodeJob, NodeUse, NodesQuery, QualifyProgress, QualifyRequest,
+    ReasonRequest, RepairedRequest, Topology,
 };
 use muster_engine::{AllocationBlocker, State as Site};
 use muster_model::names::{Label, NameError, NodeName};
@@ -21,7 +21,7 @@ use muster_model::node::{Gpu, Inventory, Node as ModelNode};
 use muster_model::placement::GpuSet;
 use muster_model::tenant::Role;
 use muster_model::topology::Location;
-use muster_model::{Answer, Command, Seq};
+use muster_model::{Answer, Command, Refusal, Seq};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -212,6 +212,7 @@ fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
     node.probation = None;
     node.remediation = None;
     node.remediation_detail = None;
+    node.actions.clear();
     node.hazard = 0;
     node.agent = None;
     node.qualified = None;
@@ -223,6 +224,15 @@ fn for_caller(app: &App, caller: &Caller, mut node: Node) -> Node {
 
 fn node_name(text: &str) -> Reply<NodeName> {
     text.parse().map_err(|e: NameError| Failure::bad(e.to_string()).field("name"))
+}
+
+fn action_view(offer: muster_engine::NodeActionOffer) -> NodeActionOffer {
+    let muster_engine::NodeActionOffer { action, refusal, gpus } = offer;
+    let (refused, hint) = match refusal {
+        Some(Refusal { message, hint, .. }) => (Some(message), hint),
+        None => (None, None),
+    };
+    NodeActionOffer { action, refused, hint, gpus: gpus.iter().collect() }
 }
 
 fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
@@ -237,15 +247,17 @@ fn find(app: &App, caller: &Caller, name: &NodeName) -> Reply<(Seq, Node)> {
         let remediation = used.remediation.and_then(|id| s.health.remediations.get(&id));
         let remediation = remediation.map(|r| health::remediations::view(s, r));
         let wrong = (faults, findings, remediation);
-        Some((s.seq, Arc::clone(node), used, wrong))
+        let actions = s.node_actions(node, now).into_iter().map(action_view).collect();
+        Some((s.seq, Arc::clone(node), used, wrong, actions))
     });
     match found {
-        Some((seq, node, used, (faults, findings, remediation))) => {
+        Some((seq, node, used, (faults, findings, remediation), actions)) => {
             let mut shown = view(app, &node, used);
             shown.qualified = node.qualified.as_deref().map(Into::into);
             shown.faults = faults;
             shown.findings = findings;
             shown.remediation_detail = remediation;
+            shown.actions = actions;
             Ok((seq, for_caller(app, caller, shown)))
         }
         None => Err(Failure::not_found(format!("there is no node {name}"))

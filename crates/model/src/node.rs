@@ -282,6 +282,52 @@ pub enum Stage {
     Retired,
 }
 
+/// What an operator may do with a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum NodeAction {
+    /// Give it work again that a cordon kept away.
+    Uncordon,
+    /// Give it no new work.
+    Cordon,
+    /// Give it work again after it was drained.
+    Undrain,
+    /// Give it no new work, and let what runs there end.
+    Drain,
+    /// End its test.
+    CancelQualification,
+    /// Test it.
+    Qualify,
+    /// Report that people repaired it: it is tested, and returns.
+    Repaired,
+    /// Return it to service without a test.
+    Return,
+    /// Give no new work to one of its GPUs.
+    Exclude,
+    /// Give work again to a GPU that was excluded.
+    Include,
+    /// Remove it from the site.
+    Retire,
+}
+
+impl NodeAction {
+    /// All of them, in the order in which they are offered.
+    pub const ALL: [NodeAction; 11] = [
+        NodeAction::Uncordon,
+        NodeAction::Cordon,
+        NodeAction::Undrain,
+        NodeAction::Drain,
+        NodeAction::CancelQualification,
+        NodeAction::Qualify,
+        NodeAction::Repaired,
+        NodeAction::Return,
+        NodeAction::Exclude,
+        NodeAction::Include,
+        NodeAction::Retire,
+    ];
+}
+
 /// What a node is reserved for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

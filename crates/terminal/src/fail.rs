@@ -12,6 +12,8 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// No such thing.
 pub const NOT_FOUND: u8 = 3;
+/// Not for this token.
+pub const NOT_ALLOWED: u8 = 4;
 /// Refused by policy, or it contradicts the present state.
 pub const REFUSED: u8 = 5;
 

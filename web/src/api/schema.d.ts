@@ -5722,6 +5722,11 @@ export interface components {
         };
         /** @description A node: a machine that runs work. */
         Node: {
+            /**
+             * @description What an operator may do with it, and whether it takes that now; empty in lists of nodes, and for tokens that are
+             *     bound to a project.
+             */
+            actions?: components["schemas"]["NodeActionOffer"][];
             /** @description Address that ranks reach it under. */
             address: string;
             agent?: components["schemas"]["AgentInfo"] | null;
@@ -5830,6 +5835,22 @@ export interface components {
              * @description The version: the last record that changed it; goes into `If-Match`.
              */
             version: number;
+        };
+        /**
+         * @description What an operator may do with a node.
+         * @enum {string}
+         */
+        NodeAction: "uncordon" | "cordon" | "undrain" | "drain" | "cancel_qualification" | "qualify" | "repaired" | "return" | "exclude" | "include" | "retire";
+        /** @description Something that an operator may do with a node. */
+        NodeActionOffer: {
+            /** @description What is done. */
+            action: components["schemas"]["NodeAction"];
+            /** @description GPUs that it may be asked for, one at a time, by index; of `exclude` and `include` only. */
+            gpus?: number[];
+            /** @description What to do in that case. */
+            hint?: string | null;
+            /** @description Why it would be refused now, or would change nothing; null when the node takes it. */
+            refused?: string | null;
         };
         /** @description So many about a node. */
         NodeCount: {
@@ -6866,6 +6887,8 @@ export interface components {
             /** @description The node that is to be brought back. */
             node: string;
             outcome?: components["schemas"]["RemediationOutcome"] | null;
+            /** @description It keeps its node out of service, and an operator may return that now, without a test. */
+            returnable?: boolean;
             /** @description Since when it is in this state. */
             since: components["schemas"]["Timestamp"];
             /** @description Its current step, in words: `pending approval`, `delayed`, or how it ended. */

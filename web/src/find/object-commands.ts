@@ -40,7 +40,12 @@ const NODE: (ObjectCommand & { does: NodeOffer })[] = [
     label: labelled('Drain'),
     fits: except('draining', 'drained', 'quarantined', 'repairing', 'retired'),
   },
-  { does: 'end-test', typed: ['end test'], label: labelled('End test of'), fits: among('qualifying') },
+  {
+    does: 'cancel_qualification',
+    typed: ['end test'],
+    label: labelled('End test of'),
+    fits: among('qualifying'),
+  },
   {
     does: 'qualify',
     typed: ['qualify', 'test'],

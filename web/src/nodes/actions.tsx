@@ -1,7 +1,5 @@
-import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
-import { health } from '../queries';
 import { useRefusal } from '../ui/act';
 import { useAsked } from '../ui/asked';
 import { useLinkedDialog } from '../ui/linked';
@@ -10,11 +8,12 @@ import {
   affectedWords,
   drainWords,
   excludedAfter,
-  includedGpus,
+  gpusFor,
   type NodeOffer,
   nodeOffers,
   OFFER_WORDS,
   returnWords,
+  whyNot,
 } from './offers';
 
 type Node = Schemas['Node'];
@@ -203,7 +202,7 @@ export function useNodeActions() {
     );
   /** `gpu`: this one, and no other. */
   const exclude = (n: Node, out: boolean, gpu?: number) => {
-    const of = gpu === undefined ? (out ? includedGpus(n) : n.gpus_excluded) : [gpu];
+    const of = gpu === undefined ? gpusFor(n, out ? 'exclude' : 'include') : [gpu];
     let picked = of[0];
     const word = OFFER_WORDS[out ? 'exclude' : 'include'];
     // Whoever names GPUs gives a reason for them.
@@ -237,7 +236,7 @@ export function useNodeActions() {
     cordon,
     undrain,
     drain,
-    'end-test': endTest,
+    cancel_qualification: endTest,
     qualify,
     repaired,
     return: giveBack,
@@ -248,18 +247,15 @@ export function useNodeActions() {
   /** The same where only the name is known: the node is read first, so that its jobs are named. */
   const onNamed = async (offer: NodeOffer, name: string) => {
     try {
-      await all[offer](await read(name));
+      const n = await read(name);
+      const why = whyNot(n, offer);
+      if (why) refuse(why);
+      else await all[offer](n);
     } catch (e) {
       refuse((e as Error).message);
     }
   };
   return { all, onNamed, busy };
-}
-
-/** Did an operator force the breaker of a node? */
-function useForced(breaker: string | null | undefined): boolean {
-  const site = useQuery(health()).data;
-  return !!breaker && !!site?.breakers.some((b) => b.entity === breaker && b.pinned);
 }
 
 const KIND: Partial<Record<NodeOffer, string>> = {
@@ -269,28 +265,28 @@ const KIND: Partial<Record<NodeOffer, string>> = {
   retire: 'risky',
 };
 
+/** Why each of the other actions is refused now, for a link that names one. */
+const refusals = (n: Node) =>
+  Object.fromEntries((n.actions ?? []).flatMap((a) => (a.refused ? [[a.action, a.refused]] : [])));
+
 /** The buttons of a node's page. */
 export function NodeActions({ node: n }: { node: Node }) {
   const { all, busy } = useNodeActions();
-  const offers = nodeOffers(n, useForced(n.breaker));
-  const held = n.jobs.length > 0;
-  const can = offers.filter((o) => o !== 'qualify' || !held);
-  useLinkedDialog(Object.fromEntries(can.map((o) => [o, () => void all[o](n)])), n.name, busy);
+  const can = nodeOffers(n);
+  // Work keeps it from a test: the button says so, since work leaves.
+  const shown = (n.actions ?? []).filter(
+    (a) => !a.refused || (a.action === 'qualify' && n.jobs.length > 0 && !n.qualifying),
+  );
+  useLinkedDialog(Object.fromEntries(can.map((o) => [o, () => void all[o](n)])), n.name, busy, refusals(n));
   return (
     <div className="actions">
-      {offers.map((o) => (
+      {shown.map(({ action: o, refused }) => (
         <button
           key={o}
           type="button"
           className={KIND[o]}
-          disabled={busy || (o === 'qualify' && held)}
-          title={
-            o !== 'qualify'
-              ? undefined
-              : held
-                ? 'It must hold no work: drain it first'
-                : 'Test it before it takes more work'
-          }
+          disabled={busy || !!refused}
+          title={refused ?? (o === 'qualify' ? 'Test it before it takes more work' : undefined)}
           onClick={() => void all[o](n)}
         >
           {OFFER_WORDS[o]}
@@ -304,11 +300,20 @@ export function NodeActions({ node: n }: { node: Node }) {
 export function GpuActions({ node: n, gpu }: { node: Node; gpu: number }) {
   const { all, busy } = useNodeActions();
   const offer = n.gpus_excluded.includes(gpu) ? 'include' : 'exclude';
-  useLinkedDialog({ [offer]: () => void all[offer](n, gpu) }, `GPU ${gpu} of ${n.name}`, busy);
+  const may = gpusFor(n, offer).includes(gpu);
+  const dialogs = may ? { [offer]: () => void all[offer](n, gpu) } : {};
+  useLinkedDialog(dialogs, `GPU ${gpu} of ${n.name}`, busy, refusals(n));
   if (n.stage === 'retired') return null;
   return (
     <div className="actions">
-      <button type="button" disabled={busy} onClick={() => void all[offer](n, gpu)}>
+      <button
+        type="button"
+        disabled={busy || !may}
+        title={
+          may ? undefined : (whyNot(n, offer) ?? 'It cannot be included while another GPU stays excluded')
+        }
+        onClick={() => void all[offer](n, gpu)}
+      >
         {OFFER_WORDS[offer]}
       </button>
     </div>

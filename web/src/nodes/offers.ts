@@ -1,28 +1,11 @@
-// What may be done with a node in its state, and what each means for the jobs on it. No React here.
+// What may be done with a node, as the server says, and what each means for the jobs on it. No React here.
 import type { Schemas } from '../api/client';
 import { count } from '../ui/parts';
-import { drainable, isCordoned } from '../words';
 
 type Node = Schemas['Node'];
-type Remediation = Schemas['Remediation'];
 type NodeJob = Pick<Schemas['NodeJob'], 'id' | 'name' | 'project'>;
 
-/** In the order of the buttons. */
-const OFFERS = [
-  'uncordon',
-  'cordon',
-  'undrain',
-  'drain',
-  'end-test',
-  'qualify',
-  'repaired',
-  'return',
-  'exclude',
-  'include',
-  'retire',
-] as const;
-
-export type NodeOffer = (typeof OFFERS)[number];
+export type NodeOffer = Schemas['NodeAction'];
 
 /** What a button and a command are called. */
 export const OFFER_WORDS: Record<NodeOffer, string> = {
@@ -30,7 +13,7 @@ export const OFFER_WORDS: Record<NodeOffer, string> = {
   cordon: 'Cordon',
   undrain: 'Undrain',
   drain: 'Drain',
-  'end-test': 'End test',
+  cancel_qualification: 'End test',
   qualify: 'Qualify',
   repaired: 'Repaired',
   return: 'Return to service',
@@ -39,84 +22,19 @@ export const OFFER_WORDS: Record<NodeOffer, string> = {
   retire: 'Retire',
 };
 
-/** Remediations that take a node out of service, and the steps at which they have. */
-const TAKES: readonly string[] = ['drain', 'reset_gpu', 'reboot', 'power_cycle', 'replace'];
-const OUT: readonly string[] = ['moving', 'approval', 'acting', 'repairing', 'testing'];
+type Offered = Pick<Node, 'actions'>;
 
-/** Does this remediation keep its node out of service? */
-const keepsOut = (r: Pick<Remediation, 'action' | 'step'> | null | undefined): boolean =>
-  !!r && TAKES.includes(r.action) && OUT.includes(r.step);
+/** What an operator may do with a node now, in the order of the buttons: the server says it. */
+export const nodeOffers = (n: Offered): NodeOffer[] =>
+  (n.actions ?? []).filter((a) => !a.refused).map((a) => a.action);
 
-/** A reset, a reboot or a power cycle that cannot be stopped: nothing may run there before it is over. */
-const disrupted = (r: Pick<Remediation, 'act'> | null | undefined): boolean =>
-  r?.act?.state === 'open' && ['reset_gpu', 'reboot', 'power_cycle'].includes(r.act.what);
+/** Why the server would refuse it now; null when it would not. */
+export const whyNot = (n: Offered, action: NodeOffer): string | null =>
+  n.actions?.find((a) => a.action === action)?.refused ?? null;
 
-/** May the node that this remediation keeps out be returned without a test? */
-export const returnableFrom = (r: Pick<Remediation, 'action' | 'step' | 'act'>) =>
-  keepsOut(r) && !disrupted(r);
-
-/** May people report that they repaired it? It is out of service for that, and not tested already. */
-export function repairable(n: Pick<Node, 'stage' | 'remediation_detail'>): boolean {
-  const r = n.remediation_detail;
-  const out = n.stage === 'quarantined' || n.stage === 'repairing';
-  const taken = !!r && TAKES.includes(r.action) && !['testing', 'probation', 'ended'].includes(r.step);
-  return out && taken && !disrupted(r);
-}
-
-type Returnable = Pick<
-  Node,
-  'stage' | 'remediation_detail' | 'cordon' | 'qualified' | 'breaker' | 'reachable'
->;
-
-/**
- * May it be returned without a test? Only what was taken out of service may. `forced`: an operator forced its breaker, which
- * is released instead.
- */
-export function returnable(n: Returnable, forced = false): boolean {
-  if (n.stage === 'retired' || disrupted(n.remediation_detail)) return false;
-  const taken = ['quarantined', 'repairing', 'suspect'].includes(n.stage) || keepsOut(n.remediation_detail);
-  const failed = n.stage === 'ready' && isCordoned(n) && n.qualified?.outcome === 'failed';
-  return taken || failed || (!!n.breaker && n.reachable && !forced);
-}
-
-/** May it be removed from the site? What is in service is drained first. */
-export function retirable(n: Pick<Node, 'stage' | 'reachable'>): boolean {
-  if (n.stage === 'retired') return false;
-  return ['drained', 'enrolled', 'quarantined', 'repairing'].includes(n.stage) || !n.reachable;
-}
-
-/** GPUs of a node by index, also those that it does not report any more. */
-export function gpusOf(n: Pick<Node, 'inventory' | 'gpus_missing' | 'gpus_excluded'>): number[] {
-  const all = (n.inventory.gpus ?? []).map((g) => g.index);
-  return [...new Set([...all, ...(n.gpus_missing ?? []), ...n.gpus_excluded])].sort((a, b) => a - b);
-}
-
-/** GPUs of a node that may get work. */
-export const includedGpus = (n: Parameters<typeof gpusOf>[0]) =>
-  gpusOf(n).filter((g) => !n.gpus_excluded.includes(g));
-
-type Offered = Returnable &
-  Pick<Node, 'qualifying' | 'inventory' | 'gpus_missing' | 'gpus_excluded' | 'reachable'>;
-
-/** What an operator may do with a node. What the server would refuse is not among it, as far as that is known here. */
-export function nodeOffers(n: Offered, forced = false): NodeOffer[] {
-  if (n.stage === 'retired') return [];
-  const drained = n.stage === 'draining' || n.stage === 'drained';
-  const may: Record<NodeOffer, boolean> = {
-    uncordon: isCordoned(n) && !drained,
-    cordon: !isCordoned(n) && !drained,
-    undrain: drained,
-    drain: !drained && drainable(n),
-    'end-test': !!n.qualifying,
-    qualify: !n.qualifying,
-    repaired: repairable(n),
-    return: returnable(n, forced),
-    exclude: includedGpus(n).length > 0,
-    include: n.gpus_excluded.length > 0,
-    retire: retirable(n),
-  };
-  return OFFERS.filter((o) => may[o]);
-}
+/** GPUs that may be excluded or included now, one at a time. */
+export const gpusFor = (n: Offered, action: 'exclude' | 'include'): number[] =>
+  n.actions?.find((a) => a.action === action)?.gpus ?? [];
 
 /** All GPUs that get no work once some are excluded, or included again. */
 export function excludedAfter(before: readonly number[], gpu: number, out: boolean): number[] {

@@ -1,7 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { useId } from 'react';
 import { useNodeActions } from '../nodes/actions';
-import { returnableFrom } from '../nodes/offers';
 import { useRights } from '../rights';
 import { JobLink, NodeLink } from '../ui/links';
 import { Ago, count, For, State, type Tone, tidy, Word } from '../ui/parts';
@@ -326,7 +325,7 @@ function More({ of: c, alert }: { of: Cause; alert: Alert | undefined }) {
             Repaired: {name}
           </button>
         ))}
-        {nodesOf(listed.filter(returnableFrom)).map((name) => (
+        {nodesOf(listed.filter((r) => r.returnable)).map((name) => (
           <button
             key={`return ${name}`}
             type="button"

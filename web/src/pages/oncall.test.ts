@@ -81,6 +81,7 @@ const alert = {
   since: day,
 };
 const remediation = {
+  returnable: true,
   id: '5',
   node: 'n1',
   gpu: 3,
@@ -310,9 +311,8 @@ test('a finding is closed and a node returned from the card, by operators alone'
   const repairing = { ...cause, pending: [], remediations: [{ ...remediation, step: 'repairing' }] };
   expect(show(operator, [repairing])).toContain('>Repaired: n1<');
   expect(show(viewer, [repairing])).not.toContain('>Repaired: n1<');
-  // Nothing may run there before a reset is over.
-  const act = { id: '9', what: 'reset_gpu', state: 'open', at: day, until: day };
-  const acting = { ...cause, pending: [], remediations: [{ ...remediation, step: 'acting', act }] };
+  // The server says whether it may be returned: not before a reset is over.
+  const acting = { ...cause, pending: [], remediations: [{ ...remediation, returnable: false }] };
   expect(show(operator, [acting])).not.toContain('>Return n1 to service<');
 });
 

@@ -60,8 +60,12 @@ const health = {
   automation: null,
   nodes: {},
 };
+/** Actions that the server says the node takes. */
+const takes = (...actions: string[]) =>
+  actions.map((action) => ({ action, refused: null, ...(/clude$/.test(action) && { gpus: [0] }) }));
 const node = {
   name: 'n1',
+  actions: takes('cordon', 'drain', 'qualify', 'exclude'),
   state: 'ready',
   location: { region: 'r', cluster: 'c', spine: 's', leaf: 'l', rack: 'k', nvlink: 'n1', feed: 'a' },
   jobs: [],
@@ -227,10 +231,17 @@ test("a tenant's page of a node leaves out what is hidden, and buttons that woul
   const whole = show(NodePage, operator);
   for (const t of ['not connected', 'Never tested', 'press Qualify', ...buttons]) expect(whole).toContain(t);
   // Buttons that the server would refuse are not shown.
-  const out = show(NodePage, operator, [[['node', 'n1'], { ...node, stage: 'quarantined' }]]);
+  const out = show(NodePage, operator, [[['node', 'n1'], { ...node, actions: takes('qualify', 'return') }]]);
   expect(out).not.toContain('>Drain<');
+  // Work that runs there keeps it from a test: the button says so.
+  const refused = 'work runs on node n1';
+  const held = { id: '7', name: 'train', project: 'team-a', state: 'running', gpus: [] };
+  const busy = { ...node, jobs: [held], actions: [{ action: 'qualify', refused }] };
+  expect(show(NodePage, operator, [[['node', 'n1'], busy]])).toContain(`disabled="" title="${refused}"`);
   // A node that was cordoned without a reason can be uncordoned.
-  const cordoned = show(NodePage, operator, [[['node', 'n1'], { ...node, cordon: '' }]]);
+  const cordoned = show(NodePage, operator, [
+    [['node', 'n1'], { ...node, cordon: '', actions: takes('uncordon') }],
+  ]);
   expect(cordoned).toContain('>Uncordon<');
   expect(cordoned).not.toContain('>Cordon<');
   const only = show(NodePage, viewer);
@@ -261,6 +272,7 @@ test('a node in repair is reported as repaired, returned or retired by operators
     reachable: true,
     inventory: { kernel: '', versions: {}, gpus: [{ index: 0 }, { index: 1 }] },
     gpus_excluded: [1],
+    actions: takes('repaired', 'return', 'exclude', 'include', 'retire'),
     findings: [wrong],
     remediation_detail: {
       id: '5',
@@ -288,14 +300,14 @@ test('a node in repair is reported as repaired, returned or retired by operators
   for (const me of [viewer, tenant]) for (const b of buttons) expect(of(me)).not.toContain(b);
   // What is in service is not returned to it.
   const ready = show(NodePage, operator, [
-    [['node', 'n1'], { ...out, stage: 'ready', remediation_detail: null }],
+    [['node', 'n1'], { ...out, stage: 'ready', remediation_detail: null, actions: node.actions }],
   ]);
   for (const b of ['>Repaired<', '>Return to service<', '>Retire<']) expect(ready).not.toContain(b);
 });
 
 test('a GPU is excluded and a finding is closed on its own page, by operators alone', () => {
   const gpu = (me: Me, gpus_excluded: number[]) =>
-    show(GpuPage, me, [[['node', 'n1'], { ...node, gpus_excluded }]]);
+    show(GpuPage, me, [[['node', 'n1'], { ...node, gpus_excluded, actions: takes('exclude', 'include') }]]);
   expect(gpu(operator, [])).toContain('>Exclude GPU<');
   expect(gpu(operator, [0])).toContain('>Include GPU<');
   const finding = (me: Me, state: string) =>

@@ -5,8 +5,14 @@ import { useRefusal } from './act';
 /**
  * Opens the dialog that the address names (`?do=drain`), once: the address is then without it. `dialogs`: of what may
  * be done now, by its name; each asks first, since anybody may send such a link. `of`: what it is about. `busy`: not now.
+ * `refusals`: why others are refused, as far as that is known.
  */
-export function useLinkedDialog(dialogs: Partial<Record<string, () => void>>, of: string, busy: boolean) {
+export function useLinkedDialog(
+  dialogs: Partial<Record<string, () => void>>,
+  of: string,
+  busy: boolean,
+  refusals: Partial<Record<string, string>> = {},
+) {
   const wanted = (useSearch({ strict: false }) as { do?: string }).do;
   const navigate = useNavigate();
   const refuse = useRefusal();
@@ -24,6 +30,6 @@ export function useLinkedDialog(dialogs: Partial<Record<string, () => void>>, of
     });
     const open = dialogs[wanted];
     if (open) open();
-    else refuse(`“${wanted}” cannot be done with ${of} in its current state`);
+    else refuse(refusals[wanted] ?? `“${wanted}” cannot be done with ${of} in its current state`);
   }, [wanted, busy]);
 }

@@ -4,6 +4,7 @@ mod machine;
 
 use super::store::site_of;
 use clap::Args;
+use muster_api::JobsQuery;
 use muster_client::ClientError;
 use muster_model::units::Time;
 use muster_terminal::config::{default_data_dir, user_config};
@@ -144,6 +145,18 @@ async fn server(ctx: &Ctx, unnamed: Option<&Path>) -> Vec<Check> {
             checks.push(fail("token", f.message, fix));
             return checks;
         }
+    }
+    if let Some(project) = &settings.project {
+        let query =
+            JobsQuery { project: Some(project.clone()), limit: Some(1), ..JobsQuery::default() };
+        checks.push(match client.jobs(&query).await {
+            Ok(_) => ok("project", format!("{project} is there")),
+            Err(e) => {
+                let f = Fail::from(e);
+                let fix = f.hint.unwrap_or_else(|| "`muster project list` lists them".into());
+                fail("project", f.message, fix)
+            }
+        });
     }
     let before = now();
     match client.server_info().await {

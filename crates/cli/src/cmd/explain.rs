@@ -41,12 +41,16 @@ pub(crate) struct Explain {
 }
 
 impl Explain {
+    /// Is it a fault that is explained? That asks no server.
+    pub(crate) fn is_of_fault(&self) -> bool {
+        self.code.is_some()
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         if let Some(code) = &self.code {
             return self.fault(ctx, code);
         }
         let client = ctx.client()?;
-        super::nodes::known_project(ctx).await?;
         let job = pick::job(&client, &self.what).await.map_err(|e| self.meant(e))?;
         // An array's plain id means all of its tasks.
         let array = pick::array(&job, &self.what).map(|a| a.parent.to_string());

@@ -43,13 +43,14 @@ enum Kind {
 }
 
 impl Get {
+    /// Is it asked which projects there are?
+    pub(crate) fn is_of_projects(&self) -> bool {
+        self.kind == Kind::Projects
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         let now = now();
-        // Whoever looks which projects there are may have a wrong one set.
-        if !matches!(self.kind, Kind::Projects) {
-            super::nodes::known_project(ctx).await?;
-        }
         match (self.kind, self.name) {
             (Kind::Jobs, None) => {
                 let project = ctx.global.project.clone().filter(|p| !p.is_empty());

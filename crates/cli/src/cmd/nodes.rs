@@ -1,7 +1,7 @@
 //! `muster nodes`.
 
 use clap::Args;
-use muster_api::{JobsQuery, Node, NodeList};
+use muster_api::{Node, NodeList};
 use muster_model::node::NodeRole;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::Fail;
@@ -25,7 +25,6 @@ pub(crate) struct Nodes {
 impl Nodes {
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
-        known_project(ctx).await?;
         if self.watch {
             return super::watch::watch(ctx, &client, async || {
                 let nodes = client.all_nodes(self.state.as_deref()).await?;
@@ -44,17 +43,6 @@ impl Nodes {
         ctx.show(&NodeList { items, cursor: None }, |l| table(&l.items).render())?;
         Ok(0)
     }
-}
-
-/// What belongs to no project, as nodes, is listed whole; a project that is not there is an error
-/// nonetheless, as it is where jobs are listed.
-pub(crate) async fn known_project(ctx: &Ctx) -> Result<(), Fail> {
-    let project = ctx.global.project.clone().filter(|p| !p.is_empty());
-    if project.is_some() {
-        let query = JobsQuery { project, limit: Some(1), ..JobsQuery::default() };
-        ctx.client()?.jobs(&query).await?;
-    }
-    Ok(())
 }
 
 /// The nodes as a table.
@@ -179,6 +167,7 @@ pub(crate) mod tests {
             remediation_detail: None,
             findings: Vec::new(),
             findings_closed: Vec::new(),
+            actions: Vec::new(),
             pool: "default".into(),
             enrolled_at: Time(0).into(),
             changed_at: Time(0).into(),

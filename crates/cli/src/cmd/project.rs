@@ -31,10 +31,19 @@ enum Verb {
 }
 
 impl ProjectCmd {
+    /// Is a project made? It may be the one that the environment names.
+    pub(crate) fn is_create(&self) -> bool {
+        matches!(self.verb, Verb::Create { .. })
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         match self.verb {
             Verb::Create { name, description } => {
+                if ctx.typed_project().is_some_and(|p| p != name) {
+                    let fail = Fail::usage("--project: a new project is part of no other");
+                    return Err(fail.hint("leave it out; NAME is what the new one is called"));
+                }
                 let made = client.create_project(&CreateProject { name, description }).await?;
                 ctx.show(&made, |p| format!("project {} is created\n", p.name))?;
             }

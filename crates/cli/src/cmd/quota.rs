@@ -41,10 +41,14 @@ enum Verb {
 }
 
 impl QuotaCmd {
+    /// Is only a file checked? That asks no server.
+    pub(crate) fn is_check(&self) -> bool {
+        matches!(self.verb, Some(Verb::Check { .. }))
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         match self.verb {
             None => {
-                super::nodes::known_project(ctx).await?;
                 let quotas = ctx.client()?.quotas().await?;
                 ctx.show(&quotas, text)?;
                 if ctx.is_table() && quotas.quotas.tree.is_empty() {

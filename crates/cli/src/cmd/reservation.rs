@@ -108,6 +108,11 @@ enum OnBegin {
 }
 
 impl ReservationCmd {
+    /// Are the projects those whose work runs in a new reservation?
+    pub(crate) fn names_projects(&self) -> bool {
+        matches!(&self.verb, Some(Verb::Create(c)) if !c.maintenance)
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         match self.verb {
             None | Some(Verb::List) => {

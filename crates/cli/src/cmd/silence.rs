@@ -2,6 +2,7 @@
 
 use super::bulk::Refusals;
 use super::reservation::start;
+use crate::unknown_project::known_project;
 use clap::{Args, Subcommand};
 use muster_api::{SetSilence, Silence};
 use muster_model::alert::{Matcher, Topic, Urgency};
@@ -120,6 +121,11 @@ impl Create {
 }
 
 impl SilenceCmd {
+    /// Is the project, or a pattern of several, part of what is silenced?
+    pub(crate) fn names_project(&self) -> bool {
+        matches!(self.verb, Some(Verb::Create(_)))
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         match self.verb {
             None | Some(Verb::List) => {
@@ -133,7 +139,7 @@ impl SilenceCmd {
                 let (name, body) = c.wanted(ctx.global.project.as_deref(), now())?;
                 // A pattern may be about projects that are yet to come.
                 if !body.matcher.project.as_ref().is_some_and(|p| p.contains('*')) {
-                    super::nodes::known_project(ctx).await?;
+                    known_project(ctx).await?;
                 }
                 let made = ctx.client()?.set_silence(name.as_str(), &body).await?;
                 ctx.show(&made, |s| {

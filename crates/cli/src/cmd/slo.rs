@@ -59,7 +59,6 @@ impl SloCmd {
         let client = ctx.client()?;
         match self.verb {
             None | Some(Verb::List) => {
-                super::nodes::known_project(ctx).await?;
                 let list = client.slos().await?;
                 if ctx.is_table() && list.items.is_empty() {
                     output::note(

@@ -72,6 +72,11 @@ impl From<RoleArg> for Role {
 }
 
 impl TokenCmd {
+    /// Is the project that of a new token?
+    pub(crate) fn names_project(&self) -> bool {
+        matches!(self.verb, Verb::Create { join: false, .. })
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let client = ctx.client()?;
         match self.verb {

@@ -40,6 +40,11 @@ enum Verb {
 }
 
 impl TopologyCmd {
+    /// Is only a file checked? That asks no server.
+    pub(crate) fn is_check(&self) -> bool {
+        matches!(self.verb, Some(Verb::Check { .. }))
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let depth = self.depth.unwrap_or(Level::Node);
         let options = draw::Options { ascii: self.ascii, depth, ..draw::Options::default() };

@@ -79,6 +79,12 @@ struct SimulatorArgs {
 }
 
 impl Whatif {
+    /// Is the site read from a file? That asks no server.
+    pub(crate) fn reads_file(&self) -> bool {
+        let from = self.simulator.from.as_deref();
+        self.verb.is_none() && !matches!(from, None | Some("live" | "server"))
+    }
+
     pub(crate) async fn run(self, ctx: &Ctx) -> Result<u8, Fail> {
         let Some(Verb::Submit(submit)) = self.verb else { return self.simulator.run(ctx).await };
         let Submit { file, job, command } = *submit;

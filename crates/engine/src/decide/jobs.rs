@@ -1,7 +1,7 @@
 //! Commands about jobs.
 
 use crate::Engine;
-use crate::lookup::{check_version, no_job, task};
+use crate::lookup::{check_version, no_job, no_project, task};
 use crate::state::State;
 use crate::state::dependencies::Depends;
 use crate::state::index::spec_demand;
@@ -78,10 +78,7 @@ pub(crate) fn named_by(
     after: &[AfterRef],
 ) -> Result<Vec<Dependency>, Refusal> {
     if !s.projects.contains_key(project) {
-        let known: Vec<&str> = s.projects.keys().map(ProjectName::as_str).take(8).collect();
-        return Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {project}"))
-            .field("project")
-            .hint(format!("known projects: {}", known.join(", "))));
+        return Err(no_project(s, project));
     }
     for name in &spec.secrets {
         if !s.secrets.contains(&(project.clone(), name.clone())) {

@@ -3,6 +3,7 @@
 use crate::Engine;
 use crate::apply::fine;
 use crate::lookup::{find, find_versioned};
+use crate::node_actions::{may_cordon, may_retire, may_undrain, step};
 use crate::node_hello::{NodeHello, ReportedAttemptState, standing};
 use crate::qualify;
 use crate::state::State;
@@ -14,7 +15,6 @@ use muster_model::ids::{AttemptKey, JobId};
 use muster_model::job::{Attempt, Job, SlotEnd, SlotState, StopReason};
 use muster_model::names::NodeName;
 use muster_model::node::{Node, NodeRole, Stage};
-use muster_model::remediation::{Remediation, RemediationStep};
 use muster_model::tenant::TokenUse;
 use muster_model::topology::Location;
 use muster_model::units::{Span, Time};
@@ -570,6 +570,7 @@ pub(super) fn cordon(
     reason: &str,
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
+    may_cordon(&n)?;
     // No reason is not another one.
     let reason = match (reason, &n.cordon) {
         ("", Some(c)) => c.reason.as_str(),
@@ -588,16 +589,11 @@ pub(super) fn cordon(
 
 pub(super) fn uncordon(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
+    may_cordon(&n)?;
     if n.cordon.is_some() {
         e.emit(None, Event::NodeUncordoned { node: name.clone(), decided: false });
     }
     Ok(Answer::Done)
-}
-
-fn step(n: &Node, s: Step) -> Result<bool, Refusal> {
-    muster_lifecycle::step(n, s)
-        .map(|to| to.is_some())
-        .map_err(|x| Refusal::new(RefusalCode::Conflict, x.to_string()))
 }
 
 pub(super) fn drain(
@@ -636,35 +632,7 @@ pub(super) fn drain(
 
 pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
-    if n.stage == Stage::Enrolled {
-        return Err(Refusal::new(
-            RefusalCode::Conflict,
-            format!("node {name} has not connected yet; it becomes ready when its agent connects"),
-        ));
-    }
-    let holds = |r: &&Arc<Remediation>| {
-        r.action.takes_node()
-            && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation)
-    };
-    if let Some(id) = e.state.health.remediations_of(name).find(holds).map(|r| r.id) {
-        return Err(Refusal::new(
-            RefusalCode::Conflict,
-            format!("remediation {id} took node {name} out of service"),
-        )
-        .hint(format!(
-            "`muster remediations undo {id}` undoes it; `muster node return {name}` returns it \
-             without a test"
-        )));
-    }
-    if e.state.health.is_stopped(&n) {
-        let message = format!("a critical finding blocks new work on node {name}");
-        let hint = format!(
-            "`muster describe node {name}` shows it; `muster node return {name}` returns the node \
-             without a test"
-        );
-        return Err(Refusal::new(RefusalCode::Conflict, message).hint(hint));
-    }
-    if step(&n, Step::Serve)? {
+    if may_undrain(&e.state, &n)? {
         let reason = format!("undrained by {}", req.actor.name);
         e.emit(None, Event::NodeReady { node: name.clone(), reason });
         e.settle_undrained(name);
@@ -674,32 +642,8 @@ pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<
 
 pub(super) fn retire(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
+    may_retire(&e.state, &n, e.state.now)?;
     let here: Vec<Arc<Job>> = e.state.attempts_on(name).cloned().collect();
-    let is_lost = |job: &Arc<Job>| {
-        let key = job.attempt_key();
-        key.is_some_and(|key| matches!(standing(&e.state, name, key), ReportedAttemptState::Lost))
-    };
-    // Ranks that its agent cannot know of keep the drain from its end, and nothing else is there.
-    let only_lost = !here.is_empty() && here.iter().all(is_lost);
-    if !(n.stage == Stage::Draining && only_lost) {
-        step(&n, Step::Retire)?;
-    }
-    // What was lost with it will not come back: nothing there can write any more, says the
-    // operator's word. It is not taken while ranks that nobody hears may go on by their lease.
-    let fence = |job: &Arc<Job>| {
-        let until = job.attempt.as_ref()?.stop.as_ref()?.fence_until?;
-        (is_lost(job) && until > e.state.now).then_some((until, job.id))
-    };
-    if let Some((until, job)) = here.iter().filter_map(fence).max() {
-        let left = Span(until.since(e.state.now).0.div_ceil(1000) * 1000);
-        let why = match n.reachable {
-            true => format!("the agent of node {name} did not see all ranks end"),
-            false => format!("the heartbeat of node {name} is lost"),
-        };
-        let message = format!("{why}, and ranks of job {job} may write there for {left} more");
-        return Err(Refusal::new(RefusalCode::Conflict, message)
-            .hint("retire it then: a second attempt must not write at the same time"));
-    }
     for job in here {
         if let Some(key) = job.attempt_key() {
             end_slot(e, key, name, SlotEnd::fault(format!("node {name} was retired")), None);

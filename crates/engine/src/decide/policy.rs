@@ -1,5 +1,6 @@
 //! Commands about the policy, the quotas and the reservations.
 
+use crate::lookup::no_project;
 use crate::{Engine, State};
 use muster_model::command::{Answer, Refusal, RefusalCode};
 use muster_model::event::Event;
@@ -38,12 +39,7 @@ impl State {
         quotas.check()?;
         for (i, q) in quotas.tree.iter().enumerate() {
             if let Some(p) = q.projects.iter().find(|p| !self.projects.contains_key(*p)) {
-                return Err(Refusal::new(
-                    RefusalCode::NotFound,
-                    format!("there is no project {p}"),
-                )
-                .field(format!("tree[{i}].projects"))
-                .hint(format!("make it with `muster project create {p}`")));
+                return Err(no_project(self, p).field(format!("tree[{i}].projects")));
             }
         }
         Ok(())

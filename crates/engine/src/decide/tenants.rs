@@ -1,6 +1,7 @@
 //! Commands about projects, tokens and secrets.
 
 use crate::Engine;
+use crate::lookup::no_project;
 use crate::state::ended_names;
 use muster_model::command::{Answer, Command, Refusal, RefusalCode};
 use muster_model::event::Event;
@@ -59,9 +60,7 @@ fn known_project(e: &Engine, p: &ProjectName) -> Result<(), Refusal> {
     if e.state.projects.contains_key(p) {
         return Ok(());
     }
-    Err(Refusal::new(RefusalCode::NotFound, format!("there is no project {p}"))
-        .field("project")
-        .hint(format!("`muster project create {p}` makes it")))
+    Err(no_project(&e.state, p))
 }
 
 pub(super) fn set_secret(
@@ -94,6 +93,7 @@ pub(super) fn delete_secret(
     project: &ProjectName,
     name: &Label,
 ) -> Result<Answer, Refusal> {
+    known_project(e, project)?;
     if !e.state.secrets.contains(&(project.clone(), name.clone())) {
         return Err(Refusal::new(
             RefusalCode::NotFound,

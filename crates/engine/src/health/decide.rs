@@ -1,25 +1,25 @@
 //! Operators' words about health, and what detectors and hands report.
 
-use super::limits::{behind_breaker, is_out};
 use crate::Engine;
 use crate::lookup::{find, find_versioned, with_reason};
+use crate::node_actions::{
+    failed_its_test, holds, may_exclude, may_repair, may_return, nothing_under_way, taking,
+};
 use crate::qualify;
 use muster_health::breaker;
 use muster_model::FailureMode;
 use muster_model::breaker::BreakerState;
 use muster_model::command::{Answer, Command, Refusal, RefusalCode, Request};
-use muster_model::cordon::CordonedBy;
 use muster_model::entity::Entity;
 use muster_model::event::Event;
-use muster_model::finding::{Incident, NOTE_MAX, Severity};
+use muster_model::finding::{Incident, NOTE_MAX};
 use muster_model::names::NodeName;
-use muster_model::node::{Node, Stage};
+use muster_model::node::Node;
 use muster_model::placement::GpuSet;
 use muster_model::remediation::{
     Act, Action, Mode, Remediation, RemediationOutcome, RemediationStep,
 };
 use muster_model::resolve::{one_line, some_lines};
-use muster_model::units::Span;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
             let r = live(e, *id)?;
             // Taken back in the middle of its own act, a remediation waits for that: `take_back`.
             if holds(&r) && (r.action == Action::Drain || disruption(&r).is_none()) {
-                nothing_under_way(e, &r.node)?;
+                nothing_under_way(&e.state, &r.node, e.state.now)?;
             }
             if r.action == Action::Drain && disruption(&r).is_some() {
                 let message =
@@ -263,37 +263,6 @@ fn approve(e: &mut Engine, id: u64, by: String) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The remediation of a node that took it out of service.
-fn taking(e: &Engine, node: &NodeName) -> Option<Arc<Remediation>> {
-    let all = e.state.health.remediations_of(node);
-    all.filter(|r| r.action.takes_node() && r.step != RemediationStep::Probation)
-        .max_by_key(|r| (r.action, r.id))
-        .cloned()
-}
-
-/// Does this remediation keep its node out of service?
-fn holds(r: &Remediation) -> bool {
-    r.action.takes_node()
-        && !matches!(r.step, RemediationStep::Proposed | RemediationStep::Probation)
-}
-
-/// Refuses what would bring a node back, or test it, in the middle of a reset, a reboot or a power
-/// cycle.
-fn nothing_under_way(e: &Engine, node: &NodeName) -> Result<(), Refusal> {
-    let Some(a) = e.state.health.act_under_way(node) else { return Ok(()) };
-    let doing = match &a.act {
-        Act::ResetGpu { gpu, .. } => format!("GPU {gpu} of node {node} is being reset"),
-        Act::PowerCycle { .. } => format!("node {node} is being power-cycled"),
-        _ => format!("node {node} is being rebooted"),
-    };
-    let left = Span(a.until.since(e.state.now).0.div_ceil(1000) * 1000);
-    let hint = format!(
-        "ask again when that is over, in {left} at the latest; `muster remediations --node {node}` \
-         shows it and what follows"
-    );
-    Err(conflict(format!("{doing}, which cannot be stopped"), hint))
-}
-
 /// The reset, reboot or power cycle after which a remediation's node has not passed a test yet.
 fn disruption(r: &Remediation) -> Option<u64> {
     r.act.filter(|_| matches!(r.step, RemediationStep::Acting | RemediationStep::Testing))
@@ -301,14 +270,7 @@ fn disruption(r: &Remediation) -> Option<u64> {
 
 fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Result<(), Refusal> {
     let n = find_versioned(e, req, node)?;
-    nothing_under_way(e, node)?;
-    let out = matches!(n.stage, Stage::Quarantined | Stage::Repairing);
-    let Some(r) = taking(e, node).filter(|_| out) else {
-        return Err(conflict(
-            format!("node {node} is {} and not in repair", muster_lifecycle::state(&n)),
-            format!("`muster node qualify {node}` tests a node at any time"),
-        ));
-    };
+    let r = may_repair(&e.state, &n, e.state.now)?;
     let why = format!("{}: {note}", req.actor.name);
     if r.step != RemediationStep::Testing {
         let (id, step) = (r.id, RemediationStep::Testing);
@@ -323,25 +285,13 @@ fn repaired(e: &mut Engine, req: &Request, node: &NodeName, note: &str) -> Resul
 
 fn returned(e: &mut Engine, req: &Request, node: &NodeName, why: &str) -> Result<(), Refusal> {
     let n = find_versioned(e, req, node)?;
-    // Who returns a node without a test returns it from the one that failed, too.
-    let failed = n.cordon.as_ref().is_some_and(|c| c.by == CordonedBy::FailedTest);
-    let book = &e.state.health;
-    let cordoned = failed && n.stage == Stage::Ready;
-    let shut = is_out(book, &n) || behind_breaker(book, &n);
-    let returns = cordoned || shut || book.is_stopped(&n);
-    if !returns {
-        return Err(conflict(
-            format!("node {node} is {}", muster_lifecycle::state(&n)),
-            "only what was taken out of service can be returned",
-        ));
-    }
-    nothing_under_way(e, node)?;
+    may_return(&e.state, &n, e.state.now)?;
     let ids: Vec<u64> = e.state.health.remediations_of(node).map(|r| r.id).collect();
     for id in ids {
         e.end_remediation(id, RemediationOutcome::Undone, "returned without a test", true);
     }
     e.ready_again(&n, &format!("returned without a test by {why}"), true);
-    if failed {
+    if failed_its_test(&n) {
         e.emit(None, Event::NodeUncordoned { node: node.clone(), decided: true });
     }
     let until = Some(e.state.now + e.state.policy.remediations.probation);
@@ -358,29 +308,7 @@ fn exclude(
     reason: &str,
 ) -> Result<(), Refusal> {
     let n = find_versioned(e, req, node)?;
-    if let Some(g) = gpus.minus(n.gpu_set().or(n.missing_set()).or(n.excluded_gpus)).iter().next() {
-        return Err(Refusal::new(RefusalCode::Invalid, format!("node {node} has no GPU {g}"))
-            .field("gpus")
-            .hint(format!("`muster describe node {node}` lists them")));
-    }
-    // Whoever names other GPUs does not mean to give this one back: that is said with none at all.
-    let back = n.excluded_gpus.minus(n.excluded_by_operator).minus(gpus);
-    let critical = |g: u32| {
-        let mut open = e.state.health.open_on(node);
-        open.any(|f| f.seen.severity == Severity::Critical && f.seen.entity.gpu() == Some(g))
-    };
-    if !gpus.is_empty()
-        && let Some(g) = back.iter().find(|g| critical(*g))
-    {
-        let all = n.excluded_gpus.or(gpus);
-        return Err(conflict(
-            format!("GPU {g} of node {node} was isolated for a critical finding that is open"),
-            format!(
-                "`muster node exclude-gpu {node} {all}` leaves it out; `--none` returns every GPU \
-                 to service"
-            ),
-        ));
-    }
+    may_exclude(&e.state, &n, gpus)?;
     if n.excluded_gpus != gpus {
         let (node, reason) = (node.clone(), reason.to_owned());
         e.emit(None, Event::GpusExcluded { node, gpus, reason, by_operator: true });
@@ -478,7 +406,7 @@ impl Engine {
             self.reconsider_findings_on(&r.node);
         }
         let free = match by_operator {
-            true => taking(self, &r.node).is_none(),
+            true => taking(&self.state, &r.node).is_none(),
             false => !self.is_taken(&r.node),
         };
         if holds(&r) && free {

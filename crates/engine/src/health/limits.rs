@@ -357,7 +357,7 @@ impl State {
 
 /// Does only a breaker that the machine opened keep new work from it? Automation has not taken such
 /// a node: what runs there goes on, and it needs no remediation to take work again.
-pub(super) fn behind_breaker(book: &HealthState, n: &Node) -> bool {
+pub(crate) fn behind_breaker(book: &HealthState, n: &Node) -> bool {
     let word = |e: &Entity| book.breakers.get(e).is_some_and(|b| b.pinned.is_some());
     n.reachable && n.breaker.as_ref().is_some_and(|e| !word(e)) && !is_out(book, n)
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The remediation as the API shows it, with its act.
 pub(crate) fn view(s: &Site, r: &ModelRemediation) -> Remediation {
     let act = r.act.and_then(|id| s.health.acts.get(&id));
-    Remediation::of(r, act.map(|a| &**a), s.is_delayed(r))
+    Remediation::of(r, act.map(|a| &**a), s.is_delayed(r), s.returns_node(r))
 }
 
 /// List remediations, newest first.

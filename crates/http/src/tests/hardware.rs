@@ -117,6 +117,43 @@ async fn a_node_is_tested_and_refusals_say_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_says_which_actions_it_takes_and_why_not_the_rest() {
+    let s = site().await;
+    let node = async || s.get(&s.operator, "/v1/nodes/n1").await.json();
+    let taken = |n: &Value| -> Vec<String> {
+        let all = n["actions"].as_array().unwrap().iter().filter(|a| a["refused"].is_null());
+        all.map(|a| a["action"].as_str().unwrap().to_owned()).collect()
+    };
+    let of = |n: &Value, action: &str| -> Value {
+        let mut all = n["actions"].as_array().unwrap().iter();
+        all.find(|a| a["action"] == action).cloned().unwrap_or_default()
+    };
+    let n = node().await;
+    assert_eq!(taken(&n), ["cordon", "drain", "exclude"], "{n}");
+    assert_eq!(of(&n, "exclude")["gpus"], json!([0, 1, 2, 3, 4, 5, 6, 7]));
+    // The reason is the one that the request gets.
+    for action in ["qualify", "retire", "return"] {
+        let body = json!({"reason": "x"});
+        let body = if action == "return" { &body } else { &Value::Null };
+        let no = s.post(&s.operator, &format!("/v1/nodes/n1/{action}"), body).await;
+        assert_eq!(no.status, 409, "{:?}", no.body);
+        let (said, shown) = (no.json()["error"].clone(), of(&n, action));
+        assert_eq!((&said["message"], &said["hint"]), (&shown["refused"], &shown["hint"]));
+    }
+    // Whoever steers a node reads what follows.
+    let body = json!({"gpus": [3], "reason": "x"});
+    let n = s.post(&s.operator, "/v1/nodes/n1/exclude", &body).await.json();
+    assert_eq!(of(&n, "include")["gpus"], json!([3]), "{n}");
+    let n = s.post(&s.operator, "/v1/nodes/n1/drain", &Value::Null).await.json();
+    assert_eq!(taken(&n), ["cordon", "undrain", "exclude", "include", "retire"], "{n}");
+    assert_eq!(of(&n, "drain")["refused"], "node n1 is drained already");
+    // Lists do without, and so does who may do none of it.
+    let list = s.get(&s.operator, "/v1/nodes").await.json();
+    assert_eq!(list["items"][0]["actions"], Value::Null, "{list}");
+    assert_eq!(s.get(&s.user, "/v1/nodes/n1").await.json()["actions"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_plan_to_cut_a_gpu_says_who_must_leave() {
     let s = site().await;
     let mut cut = node("n1");

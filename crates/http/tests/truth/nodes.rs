@@ -55,7 +55,7 @@ pub(super) fn list_and_description(log: &Fold, said: &MomentAnswers, wrong: &mut
         let Some(described) = said.node.get(node) else { continue };
         let (mut one, mut other) = (listed.clone(), described.clone());
         for v in [&mut one, &mut other] {
-            for left_out in ["qualified", "faults", "findings", "remediation_detail"] {
+            for left_out in ["qualified", "faults", "findings", "remediation_detail", "actions"] {
                 v[left_out].take();
             }
         }
