@@ -3,6 +3,8 @@
 pub use crate::tee::{tee, tee_within};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::net::{TcpListener, UdpSocket};
@@ -37,21 +39,32 @@ pub(crate) fn forgotten(pid: Pid) {
 
 /// On SIGINT, SIGTERM and SIGHUP: stops every [`Daemon`], removes every [`TempDir`], exits 130.
 pub fn stop_everything_on_signals() -> Result<()> {
-    ctrlc::set_handler(|| {
-        let (processes, dirs) = {
-            let mut all = registry();
-            (std::mem::take(&mut all.processes), std::mem::take(&mut all.dirs))
-        };
-        for (pid, signal) in processes.iter().rev() {
-            stop_pid(*pid, *signal, Duration::from_secs(5));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot handle signals")?;
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            stop_everything();
         }
-        for dir in dirs {
-            kill_inhabitants(&dir);
-            let _ = fs::remove_dir_all(dir);
-        }
-        std::process::exit(130);
-    })
-    .context("cannot handle signals")
+    };
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(wait)
+        .context("cannot start the thread that handles signals")?;
+    Ok(())
+}
+
+fn stop_everything() -> ! {
+    let (processes, dirs) = {
+        let mut all = registry();
+        (std::mem::take(&mut all.processes), std::mem::take(&mut all.dirs))
+    };
+    for (pid, signal) in processes.iter().rev() {
+        stop_pid(*pid, *signal, Duration::from_secs(5));
+    }
+    for dir in dirs {
+        kill_inhabitants(&dir);
+        let _ = fs::remove_dir_all(dir);
+    }
+    std::process::exit(130);
 }
 
 /// Whether the process runs: a zombie does not.

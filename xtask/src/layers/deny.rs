@@ -127,10 +127,8 @@ fn built(metadata: &Metadata) -> Vec<&Package> {
         let on = turned_on(package, node);
         for dep in &node.deps {
             let Some(target) = packages.get(dep.pkg.as_str()) else { continue };
-            let wanted = |d: &Dependency| {
-                let called = d.rename.as_deref().unwrap_or(&d.name);
-                d.name == target.name && (!d.optional || on.contains(called))
-            };
+            let wanted =
+                |d: &Dependency| d.name == target.name && (!d.optional || on.contains(d.called()));
             if package.dependencies.iter().any(wanted) {
                 todo.push(&dep.pkg);
             }

@@ -21,7 +21,7 @@ pub(super) struct Graph {
     edges: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What cargo says of the workspace, as far as it is used here and in `deny`.
+/// What cargo says of the workspace, as far as it is used here, in `deny` and in `alike`.
 #[derive(Deserialize)]
 pub(super) struct Metadata {
     pub(super) packages: Vec<Package>,
@@ -42,11 +42,18 @@ pub(super) struct Package {
     targets: Vec<Target>,
 }
 
+/// A dependency as a package declares it.
 #[derive(Deserialize)]
 pub(super) struct Dependency {
     pub(super) name: String,
-    pub(super) rename: Option<String>,
+    rename: Option<String>,
     pub(super) optional: bool,
+    pub(super) kind: Option<String>,
+    pub(super) target: Option<String>,
+    #[serde(default)]
+    pub(super) uses_default_features: bool,
+    #[serde(default)]
+    pub(super) features: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -66,15 +73,33 @@ pub(super) struct Node {
     pub(super) deps: Vec<Dep>,
 }
 
+/// A dependency as it was resolved.
 #[derive(Deserialize)]
 pub(super) struct Dep {
+    #[serde(default)]
+    pub(super) name: String,
     pub(super) pkg: String,
-    dep_kinds: Vec<DepKind>,
+    pub(super) dep_kinds: Vec<DepKind>,
 }
 
 #[derive(Deserialize)]
-struct DepKind {
-    kind: Option<String>,
+pub(super) struct DepKind {
+    pub(super) kind: Option<String>,
+    pub(super) target: Option<String>,
+}
+
+impl Package {
+    /// Whether it is a procedural macro, which runs in the compiler.
+    pub(super) fn is_macro(&self) -> bool {
+        self.targets.iter().any(|t| t.kind.iter().any(|k| k == "proc-macro"))
+    }
+}
+
+impl Dependency {
+    /// What the package that declares it calls it.
+    pub(super) fn called(&self) -> &str {
+        self.rename.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// Asks cargo about this workspace, for the platform we run on.
@@ -103,8 +128,8 @@ impl Graph {
         let mut graph = Graph::default();
         let mut compile_time = BTreeSet::new();
         for package in &metadata.packages {
-            // A procedural macro runs in the compiler; what it uses is not in the program.
-            if package.targets.iter().any(|t| t.kind.iter().any(|k| k == "proc-macro")) {
+            // What a macro uses is not in the program.
+            if package.is_macro() {
                 compile_time.insert(package.id.clone());
             }
             if metadata.workspace_members.contains(&package.id) {

@@ -1,6 +1,8 @@
 //! `cargo xtask layers`: pure crates stay pure, arrows point down, files stay readable, what documents name
-//! is there, and what is built from others is what `deny.toml` allows.
+//! is there, what is built from others is what `deny.toml` allows, and it has the same features whichever
+//! packages are chosen.
 
+mod alike;
 mod cycles;
 mod examples;
 mod files;
@@ -39,6 +41,7 @@ pub fn run() -> Result<ExitCode> {
     let mut findings = graph::impure_dependencies(&graph);
     findings.extend(graph::arrows_that_do_not_point_down(&graph));
     findings.extend(deny::denied(&metadata, &crate::root())?);
+    findings.extend(alike::differing(&metadata));
     let mut pure = 0;
     for package in graph.members() {
         if rules::PURE.contains(&package.name.as_str()) {

@@ -52,6 +52,8 @@ pub(super) const LAYERS: &[&[&str]] = &[
         "muster-records",
     ],
     &["muster-model", "muster-supervise"],
+    &["muster-edge-features"],
+    &["muster-features"],
 ];
 
 /// Arrows inside one layer that are meant: from, to, why.
@@ -72,6 +74,7 @@ pub(super) const TOOLS: &[&str] = &[
     "muster-faultgen",
     "muster-guard",
     "muster-testkit",
+    "muster-test-features",
     "muster-engine-tests",
     "muster-scheduler-tests",
 ];
