@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Plan } from './layout';
-import { draw, Finder, type Paint, rowsOf } from './render';
+import { draw, Finder, onPixels, type Paint, rowsOf, Sheet } from './render';
 
 /** Three rows of four, two and five cells; the last is set off by half a cell. */
 const plan: Plan = {
@@ -51,9 +51,6 @@ test('each cell has its colour, edges on whole pixels, and what is outside the w
         const wrong: string[] = [];
         for (let y = 0; y < h; y++)
           for (let x = 0; x < w; x++) {
-            // A mark goes round what is seen of a cell, also at the edge of the window.
-            const rim = x < 2 || y < 2 || x >= w - 2 || y >= h - 2;
-            if (paint.marked && rim) continue;
             if (pixels[y * w + x] !== expected(x, y, scale, dx, dy, paint)) wrong.push(`${x} ${y}`);
           }
         expect(wrong, `scale ${scale}, from ${dx} ${dy}`).toEqual([]);
@@ -93,4 +90,40 @@ test('a point of no cell has none, also outside the plan', () => {
     [2, 400],
   ])
     expect(finder.at(x, y)).toBeNull();
+});
+
+test('a map that is moved has the pixels of one that is drawn there', () => {
+  const [w, h] = [70, 40];
+  const [pixels, whole] = [new Uint32Array(w * h), new Uint32Array(w * h)];
+  for (const scale of [1, 2, 3.5, 6.3, 22.5]) {
+    const sheet = new Sheet(pixels, w, h);
+    const paint = { ...plain, marked: some(2), strong: some(3), match: some(1) };
+    let [dx, dy] = [0, 0];
+    // To and fro, at once in both directions, by nothing, out of the window and back.
+    for (const [mx, my] of [
+      [0, 0],
+      [3, 0],
+      [0, 5],
+      [-4, -9],
+      [11, -6],
+      [-20, 13],
+      [0, 0],
+      [-69, 2],
+      [80, 50],
+      [-11, -39],
+    ]) {
+      [dx, dy] = [dx + mx, dy + my];
+      sheet.draw(plan, { scale, dx, dy }, paint);
+      draw(whole, w, h, plan, { scale, dx, dy }, paint);
+      expect(pixels, `scale ${scale}, at ${dx} ${dy}`).toEqual(whole);
+    }
+    // Other colours are drawn, wherever the map is.
+    sheet.draw(plan, { scale, dx, dy }, plain);
+    draw(whole, w, h, plan, { scale, dx, dy }, plain);
+    expect(pixels).toEqual(whole);
+  }
+});
+
+test('the corner of the map is on a whole pixel', () => {
+  expect(onPixels({ scale: 1.6, dx: 3.4, dy: -2.6 })).toEqual({ scale: 1.6, dx: 3, dy: -3 });
 });

@@ -78,10 +78,15 @@ export function rowsOf(plan: Plan): Rows {
   return rows;
 }
 
-/**
- * All GPUs in sight. Cells of a row share their upper and lower edge: one line of pixels is made for the row, and copied
- * to the lines below it.
- */
+/** A part of the window, in pixels: `x1` and `y1` are outside. */
+interface Part {
+  x0: number;
+  y0: number;
+  x1: number;
+  y1: number;
+}
+
+/** All GPUs in sight; gives how many they are. */
 export function draw(
   pixels: Uint32Array,
   w: number,
@@ -90,43 +95,55 @@ export function draw(
   view: View,
   paint: Paint,
 ): number {
-  pixels.fill(paint.background);
+  return drawPart(pixels, w, { x0: 0, y0: 0, x1: w, y1: h }, plan, view, paint);
+}
+
+/**
+ * What is in sight in a part of the window; the rest stays. Cells of a row share their upper and lower edge: one line of
+ * pixels is made for the row, and copied to the lines below it.
+ */
+function drawPart(pixels: Uint32Array, w: number, part: Part, plan: Plan, view: View, paint: Paint): number {
+  const { colors, match, background, mark } = paint;
+  for (let y = part.y0; y < part.y1; y++) pixels.fill(background, y * w + part.x0, y * w + part.x1);
   const { scale, dx, dy } = view;
   const { x: xs, y: ys } = plan;
-  const { colors, match, background } = paint;
   const { from, to } = rowsOf(plan);
   const gap = scale >= 14 ? 2 : scale >= 4 ? 1 : 0;
   const size = Math.max(1, scale);
   const strong = scale < STRONG ? paint.strong : null;
   const marked = scale >= 6 ? paint.marked : null;
+  // What is drawn larger than it is reaches in from outside.
+  const reach = strong === null ? 0 : STRONG;
+  const [leftmost, rightmost] = [part.x0 - reach - size, part.x1 + reach];
+  const [highest, lowest] = [part.y0 - reach - size, part.y1 + reach];
   let drawn = 0;
   let [seen, faint] = [background, dimmed(background, background)];
   const late: number[] = [];
   for (let r = 0; r < from.length; r++) {
     const [first, end] = [from[r], to[r]];
     const top = ys[first] * scale + dy;
-    if (top >= h || top + size <= 0) continue;
-    if (xs[first] * scale + dx >= w || xs[end - 1] * scale + dx + size <= 0) continue;
+    if (top >= lowest || top <= highest) continue;
+    if (xs[first] * scale + dx >= rightmost || xs[end - 1] * scale + dx <= leftmost) continue;
     // Edges on whole pixels: neighbours neither touch nor drift apart.
-    const above = Math.round(top);
-    const y0 = Math.max(0, above);
-    const y1 = Math.min(h, Math.max(above + 1, Math.round(top + size) - gap));
+    const upper = Math.round(top);
+    const lower = Math.max(upper + 1, Math.round(top + size) - gap);
+    const [y0, y1] = [Math.max(part.y0, upper), Math.min(part.y1, lower)];
     const line = y0 * w;
     let [least, most] = [w, 0];
     for (let i = first; i < end; i++) {
       const left = xs[i] * scale + dx;
-      if (left >= w || left + size <= 0) continue;
-      drawn++;
+      if (left >= rightmost || left <= leftmost) continue;
       if (strong !== null && strong[i] !== 0) late.push(i);
+      const start = Math.round(left);
+      const x0 = Math.max(part.x0, start);
+      const x1 = Math.min(part.x1, Math.max(start + 1, Math.round(left + size) - gap));
+      if (x0 >= x1 || y0 >= y1) continue;
+      drawn++;
       let color = colors[i];
       if (match !== null && match[i] === 0) {
         if (color !== seen) [seen, faint] = [color, dimmed(color, background)];
         color = faint;
       }
-      const start = Math.round(left);
-      const x0 = Math.max(0, start);
-      const x1 = Math.min(w, Math.max(start + 1, Math.round(left + size) - gap));
-      if (x0 >= x1 || y0 >= y1) continue;
       // So short that a call would take longer.
       for (let x = line + x0; x < line + x1; x++) pixels[x] = color;
       if (x0 < least) least = x0;
@@ -139,43 +156,79 @@ export function draw(
       if (marked[i] === 0) continue;
       const left = xs[i] * scale + dx;
       const start = Math.round(left);
-      const x0 = Math.max(0, start);
-      const x1 = Math.min(w, Math.max(start + 1, Math.round(left + size) - gap));
-      if (x0 < x1) frame(pixels, w, x0, y0, x1, y1, paint.mark, scale >= 18 ? 2 : 1);
+      const cell = { x0: start, y0: upper, x1: Math.round(left + size) - gap, y1: lower };
+      frame(pixels, w, part, cell, mark, scale >= 18 ? 2 : 1);
     }
   }
   // One among a hundred thousand is not to be missed: it is drawn larger than it is, over its
   // neighbours.
+  const grow = (STRONG - size) / 2;
   for (const i of late) {
     if (match && match[i] === 0) continue;
-    const grow = (STRONG - size) / 2;
     const x0 = Math.round(xs[i] * scale + dx - grow);
     const y0 = Math.round(ys[i] * scale + dy - grow);
-    const [left, right] = [Math.max(0, x0), Math.min(w, x0 + STRONG)];
-    for (let y = Math.max(0, y0); y < Math.min(h, y0 + STRONG); y++) {
-      if (right > left) pixels.fill(colors[i], y * w + left, y * w + right);
-    }
+    box(pixels, w, part, { x0, y0, x1: x0 + STRONG, y1: y0 + STRONG }, colors[i]);
   }
   return drawn;
 }
 
-function frame(
-  pixels: Uint32Array,
-  w: number,
-  x0: number,
-  y0: number,
-  x1: number,
-  y1: number,
-  color: number,
-  thick: number,
-) {
-  for (let y = y0; y < y1; y++) {
-    const edge = y < y0 + thick || y >= y1 - thick;
-    if (edge) pixels.fill(color, y * w + x0, y * w + x1);
-    else {
-      pixels.fill(color, y * w + x0, y * w + Math.min(x1, x0 + thick));
-      pixels.fill(color, y * w + Math.max(x0, x1 - thick), y * w + x1);
+/** Fills as much of a box as is in a part of the window. */
+function box(pixels: Uint32Array, w: number, part: Part, of: Part, color: number) {
+  const [x0, x1] = [Math.max(part.x0, of.x0), Math.min(part.x1, of.x1)];
+  if (x0 >= x1) return;
+  for (let y = Math.max(part.y0, of.y0); y < Math.min(part.y1, of.y1); y++)
+    pixels.fill(color, y * w + x0, y * w + x1);
+}
+
+function frame(pixels: Uint32Array, w: number, part: Part, cell: Part, color: number, thick: number) {
+  const { x0, y0, x1, y1 } = cell;
+  box(pixels, w, part, { x0, y0, x1, y1: y0 + thick }, color);
+  box(pixels, w, part, { x0, y0: y1 - thick, x1, y1 }, color);
+  box(pixels, w, part, { x0, y0, x1: x0 + thick, y1 }, color);
+  box(pixels, w, part, { x0: x1 - thick, y0, x1, y1 }, color);
+}
+
+/** The view with its corner on a whole pixel: so what was drawn can be moved as it is. */
+export function onPixels(view: View): View {
+  return { ...view, dx: Math.round(view.dx), dy: Math.round(view.dy) };
+}
+
+/** The pixels of the window. Where the map only moved, they are moved, and what came into sight is drawn. */
+export class Sheet {
+  private last: { plan: Plan; view: View; paint: Paint } | null = null;
+
+  constructor(
+    readonly pixels: Uint32Array,
+    private w: number,
+    private h: number,
+  ) {}
+
+  draw(plan: Plan, view: View, paint: Paint) {
+    const { pixels, w, h, last } = this;
+    this.last = { plan, view, paint };
+    const [mx, my] = last ? [view.dx - last.view.dx, view.dy - last.view.dy] : [0, 0];
+    const moved =
+      last?.plan === plan &&
+      last.paint === paint &&
+      last.view.scale === view.scale &&
+      Number.isInteger(mx) &&
+      Number.isInteger(my) &&
+      Math.abs(mx) < w &&
+      Math.abs(my) < h;
+    if (!moved) {
+      draw(pixels, w, h, plan, view, paint);
+      return;
     }
+    if (mx === 0 && my === 0) return;
+    // A line may run over into the next: those pixels are drawn anew.
+    const by = my * w + mx;
+    if (by > 0) pixels.copyWithin(by, 0, w * h - by);
+    else pixels.copyWithin(0, -by, w * h);
+    const above = my > 0 ? { y0: 0, y1: my } : { y0: h + my, y1: h };
+    if (my !== 0) drawPart(pixels, w, { x0: 0, x1: w, ...above }, plan, view, paint);
+    const rest = my > 0 ? { y0: my, y1: h } : { y0: 0, y1: h + my };
+    const beside = mx > 0 ? { x0: 0, x1: mx } : { x0: w + mx, x1: w };
+    if (mx !== 0) drawPart(pixels, w, { ...beside, ...rest }, plan, view, paint);
   }
 }
 
