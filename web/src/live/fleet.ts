@@ -92,6 +92,8 @@ export class Fleet implements Picture {
   revision = 0;
   private listeners = new Set<() => void>();
   private stop: AbortController | null = null;
+  /** The layout, on its way while the stream begins; null where it could not be had. */
+  private early: Promise<Layout | null> | null = null;
 
   constructor(private queries: QueryClient) {}
 
@@ -162,6 +164,8 @@ export class Fleet implements Picture {
     const given = new AbortController();
     const until = AbortSignal.any([signal, given.signal]);
     try {
+      // Asked together with the stream, whose first picture needs it.
+      this.early = this.layout === null ? this.ask(until) : null;
       const response = await within(stream('/v1/console/frames', { signal: until }), SILENCE);
       const reader = (response.body as ReadableStream<Uint8Array>).getReader();
       const cutter = new Cutter();
@@ -180,6 +184,10 @@ export class Fleet implements Picture {
     }
   }
 
+  private async ask(signal: AbortSignal): Promise<Layout | null> {
+    return api.GET('/v1/console/layout', { signal }).then(must, () => null);
+  }
+
   private async take(frame: Frame, signal: AbortSignal) {
     this.at = frame.at;
     if (frame.kind === Kind.words) {
@@ -190,7 +198,10 @@ export class Fleet implements Picture {
       stale(this.queries, text(frame) as { all: boolean; kinds: string[] });
     } else if (frame.kind === Kind.whole) {
       if (this.layout?.version !== frame.layout) {
-        const layout = must(await api.GET('/v1/console/layout', { signal }));
+        const early = await this.early;
+        this.early = null;
+        const layout =
+          early?.version === frame.layout ? early : must(await api.GET('/v1/console/layout', { signal }));
         // It moved on meanwhile: the picture that fits it follows within a second.
         if (layout.version !== frame.layout) return;
         this.lay(layout);

@@ -194,17 +194,28 @@ export function allocatedOrFree(state: string, flags: number): 'allocated' | 'fr
   return flags & Flag.spare ? 'spare' : 'free';
 }
 
+const USES = ['allocated', 'free', 'spare', 'neither'] as const;
+
 /** GPUs by their use. */
 export function usage(fleet: Picture): Record<ReturnType<typeof allocatedOrFree>, number> {
-  const out = { allocated: 0, free: 0, spare: 0, neither: 0 };
+  const counts = new Uint32Array(USES.length);
   const { columns: c, layout } = fleet;
+  // Of each state with each flags once, not of each GPU.
+  const use = new Uint8Array((layout?.states.length ?? 0) * 256);
+  layout?.states.forEach((word, s) => {
+    for (let f = 0; f < 256; f++) use[s * 256 + f] = USES.indexOf(allocatedOrFree(word, f));
+  });
+  const unknown = (flags: number) => USES.indexOf(allocatedOrFree('', flags));
   layout?.nodes.forEach((node, n) => {
     // A node without GPUs has a place on the map too.
     if (!c || node.gpus === 0) return;
-    for (let i = fleet.first[n]; i < fleet.first[n + 1]; i++)
-      out[allocatedOrFree(layout.states[c.state[i]] ?? '', c.flags[i])]++;
+    for (let i = fleet.first[n]; i < fleet.first[n + 1]; i++) {
+      const at = c.state[i] * 256 + c.flags[i];
+      counts[at < use.length ? use[at] : unknown(c.flags[i])]++;
+    }
   });
-  return out;
+  const [allocated, free, spare, neither] = counts;
+  return { allocated, free, spare, neither };
 }
 
 /** States of what is out of service for a fault: how likely it is to fail says nothing any more. */
@@ -270,10 +281,13 @@ export function painter(fleet: Picture, mode: Mode, theme: Theme, names?: Avoide
     const strong = new Uint8Array(n);
     for (let i = 0; i < n; i++) {
       const c = kind[entry(i)];
-      // A node without GPUs has a square on the map, and no GPU.
-      if (layout.nodes[fleet.nodeOf[i]]?.gpus !== 0) counts[c]++;
+      counts[c]++;
       if (c >= SUSPECT && c <= LOST) strong[i] = 1;
     }
+    // A node without GPUs has a square on the map, and no GPU.
+    layout.nodes.forEach((node, i) => {
+      if (node.gpus === 0) for (let g = fleet.first[i]; g < fleet.first[i + 1]; g++) counts[kind[entry(g)]]--;
+    });
     return {
       paint(out) {
         for (let i = 0; i < n; i++) out[i] = table[entry(i)];

@@ -9,7 +9,7 @@ import { DIRECTIONS, inSight, nearest, neighbour } from './keys';
 import { labels, ring } from './labels';
 import { plan as planOf } from './layout';
 import { cssColor, lookOf } from './look';
-import { draw, Finder, fit, kept, type View, zoom } from './render';
+import { Finder, fit, kept, onPixels, Sheet, type View, zoom } from './render';
 
 interface Props {
   fleet: Picture;
@@ -43,7 +43,7 @@ export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props
   /** Where the pointer rests, in the window. */
   const rests = useRef<{ clientX: number; clientY: number } | null>(null);
   const drag = useRef<{ x: number; y: number; moved: boolean } | null>(null);
-  const image = useRef<{ data: ImageData; pixels: Uint32Array } | null>(null);
+  const image = useRef<{ data: ImageData; sheet: Sheet } | null>(null);
   const layout = fleet.layout;
 
   // Room for the plan is measured coarsely: it is not laid anew for every pixel.
@@ -87,15 +87,15 @@ export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props
     if (!g || !o) return;
     if (!image.current) {
       const data = g.createImageData(size.w, size.h);
-      image.current = { data, pixels: new Uint32Array(data.data.buffer) };
+      image.current = { data, sheet: new Sheet(new Uint32Array(data.data.buffer), size.w, size.h) };
     }
     view.current ??= fit(plan, size.w, size.h);
-    draw(image.current.pixels, size.w, size.h, plan, view.current, look);
+    const at = onPixels(view.current);
+    image.current.sheet.draw(plan, at, look);
     g.putImageData(image.current.data, 0, 0);
-    labels(o, fleet, plan, view.current, size, theme);
-    writeCells(o, fleet, plan, view.current, size, look.colors, match);
-    if (chosen && chosen.gpu < plan.x.length)
-      ring(o, plan, view.current, chosen.gpu, size.ratio, cssColor('--focus'));
+    labels(o, fleet, plan, at, size, theme);
+    writeCells(o, fleet, plan, at, size, look.colors, match);
+    if (chosen && chosen.gpu < plan.x.length) ring(o, plan, at, chosen.gpu, size.ratio, cssColor('--focus'));
     if (!marked.current) {
       marked.current = true;
       performance.mark('map-drawn');

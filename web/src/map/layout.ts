@@ -132,16 +132,31 @@ function grouped(
   };
 }
 
-/** Runs of elements with the same key, as [from, to) of the original order. */
-function runs(n: number, key: (i: number) => string): [number, number][] {
-  const out: [number, number][] = [];
-  for (let i = 0, from = 0; i < n; i++) {
-    if (i + 1 === n || key(i + 1) !== key(i)) {
-      out.push([from, i + 1]);
-      from = i + 1;
+/**
+ * At which level each node's place begins to differ from that of the node before it: 1 region, 2 cluster, 3 spine,
+ * 4 leaf, 5 rack, 6 not at all.
+ */
+function breaks(nodes: PlannedNode[], racks: PlannedRack[]): Uint8Array {
+  const out = new Uint8Array(nodes.length);
+  for (let n = 1; n < nodes.length; n++) {
+    if (nodes[n].rack === nodes[n - 1].rack) {
+      out[n] = 6;
+      continue;
     }
+    const [a, b] = [racks[nodes[n - 1].rack], racks[nodes[n].rack]];
+    if (a.region !== b.region) out[n] = 1;
+    else if (a.cluster !== b.cluster) out[n] = 2;
+    else if (a.spine !== b.spine) out[n] = 3;
+    else out[n] = a.leaf !== b.leaf ? 4 : 5;
   }
   return out;
+}
+
+/** A plan that is measured, and not made yet. */
+interface Draft {
+  w: number;
+  h: number;
+  make: () => Plan;
 }
 
 /** `shape`: how many times as wide as high the racks of a leaf are laid. */
@@ -149,25 +164,29 @@ function lay(
   nodes: PlannedNode[],
   racks: PlannedRack[],
   first: Uint32Array,
+  begins: Uint8Array,
   width: number,
   shape: number,
-): Plan {
+): Draft {
   const cells = first[nodes.length] ?? 0;
   const size = cells > MANY ? DENSE : WIDE;
   const plan: Plan = {
     w: 0,
     h: 0,
-    x: new Float32Array(cells),
-    y: new Float32Array(cells),
+    x: new Float32Array(0),
+    y: new Float32Array(0),
     groups: [],
     rowHead: size.row,
   };
-  const path = (n: number, depth: number) => {
-    const r = racks[nodes[n].rack];
-    return [r.region, r.cluster, r.spine, r.leaf, `${nodes[n].rack}`].slice(0, depth).join('\0');
+  const within = ([a, b]: [number, number], depth: number): [number, number][] => {
+    const out: [number, number][] = [];
+    for (let n = a + 1, from = a; n <= b; n++) {
+      if (n < b && begins[n] > depth) continue;
+      out.push([from, n]);
+      from = n;
+    }
+    return out;
   };
-  const within = ([a, b]: [number, number], depth: number): [number, number][] =>
-    runs(b - a, (i) => path(a + i, depth)).map(([f, t]) => [a + f, a + t]);
 
   const rackItem = ([from, to]: [number, number]): Item => {
     let [w, h] = [1, size.rack];
@@ -243,10 +262,15 @@ function lay(
   };
   const items = within([0, nodes.length], 1).map(regionItem);
   const all = shelves(items, width, size.spineGap);
-  all.put();
-  plan.w = all.w;
-  plan.h = all.h;
-  return plan;
+  return {
+    w: all.w,
+    h: all.h,
+    make: () => {
+      Object.assign(plan, { w: all.w, h: all.h, x: new Float32Array(cells), y: new Float32Array(cells) });
+      all.put();
+      return plan;
+    },
+  };
 }
 
 /** A plan that fills a window of this shape as well as it can. */
@@ -254,12 +278,13 @@ export function plan(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Ar
   if (nodes.length === 0)
     return { w: 1, h: 1, x: new Float32Array(0), y: new Float32Array(0), groups: [], rowHead: 0 };
   const area = nodes.reduce((sum, n) => sum + Math.max(1, n.gpus) * 2, 0);
-  let best: Plan | null = null;
+  const begins = breaks(nodes, racks);
+  let best: Draft | null = null;
   let bestScore = 0;
   // A large fleet fills any window, and each try takes its time.
   for (const shape of area > 2 * MANY ? [2] : SHAPES) {
     for (const factor of [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.4]) {
-      const next = lay(nodes, racks, first, Math.sqrt(area * aspect) * factor, shape);
+      const next = lay(nodes, racks, first, begins, Math.sqrt(area * aspect) * factor, shape);
       // The size of a cell when all of it is seen in a window of height one, and how much of the width it takes then:
       // of two about as large, the wider one.
       const size = Math.min(aspect / next.w, 1 / next.h);
@@ -267,5 +292,5 @@ export function plan(nodes: PlannedNode[], racks: PlannedRack[], first: Uint32Ar
       if (score > bestScore) [best, bestScore] = [next, score];
     }
   }
-  return best as Plan;
+  return (best as Draft).make();
 }
