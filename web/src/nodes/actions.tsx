@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
+import { isPending } from '../oncall/items';
 import { health } from '../queries';
 import { useRefusal } from '../ui/act';
 import { useAsked } from '../ui/asked';
@@ -274,6 +275,8 @@ export function NodeActions({ node: n }: { node: Node }) {
   const { all, busy } = useNodeActions();
   const offers = nodeOffers(n, useForced(n.breaker));
   const held = n.jobs.length > 0;
+  // What is pending approval is decided first, and has the main button of the page.
+  const decided = !n.remediation_detail || !isPending(n.remediation_detail);
   const can = offers.filter((o) => o !== 'qualify' || !held);
   useLinkedDialog(Object.fromEntries(can.map((o) => [o, () => void all[o](n)])), n.name, busy);
   return (
@@ -282,7 +285,7 @@ export function NodeActions({ node: n }: { node: Node }) {
         <button
           key={o}
           type="button"
-          className={KIND[o]}
+          className={decided || KIND[o] !== 'main' ? KIND[o] : undefined}
           disabled={busy || (o === 'qualify' && held)}
           title={
             o !== 'qualify'
