@@ -247,8 +247,16 @@ async function take(name, path, scheme, { do: act, found, reports: loads, ...how
   } catch (e) {
     p.problems.push(e.message.split('\n')[0]);
   }
+  if (full) {
+    // Pages scroll, not the window.
+    const more = await p.evaluate(() => {
+      const main = document.querySelector('main.page');
+      return main ? main.scrollHeight - main.clientHeight : 0;
+    });
+    await p.setViewportSize({ width: how.width, height: Math.min(how.height + more, 4000) });
+  }
   await p.waitForTimeout(600);
-  await p.screenshot({ path: `${out}/console-${name}-${scheme}.png`, fullPage: full });
+  await p.screenshot({ path: `${out}/console-${name}-${scheme}.png` });
   const wide = await p.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   if (wide > 0) p.problems.push(`it is ${wide} px wider than the window`);
   // Whoever is not logged in is refused: the browser notes it.
