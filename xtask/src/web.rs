@@ -35,6 +35,9 @@ pub struct Shots {
     /// Only pages whose name begins like this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    /// Also forms, and each page as a phone has it, from its top to its end: to look at.
+    #[arg(long)]
+    all: bool,
 }
 
 /// Writes the API's description and its types anew from the tests' build; with `--check`,
@@ -67,6 +70,9 @@ pub fn shots(options: &Shots) -> Result<ExitCode> {
     let to = root().join(&options.to);
     let mut command = node("e2e/shots.mjs", &site);
     command.arg(&to).args(&options.only);
+    if options.all {
+        command.env("MUSTER_SHOTS", "all");
+    }
     command.env("MUSTER_BINARY", target_dir().join("debug/muster"));
     command.env("MUSTER_SCENARIO", root().join("scenarios/quota-war.toml"));
     let (status, _) = proc::tee(&mut command)?;

@@ -4,6 +4,7 @@ mod args;
 mod cmd;
 mod dispatch;
 mod empty;
+mod known_project;
 mod lean;
 mod overview;
 mod unknown_project;

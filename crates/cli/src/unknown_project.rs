@@ -2,7 +2,7 @@
 //! about that project, so that verbs which do not look at it refuse it too.
 
 use crate::args::Command;
-use muster_api::JobsQuery;
+use crate::known_project::known_project;
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, NOT_ALLOWED, NOT_FOUND};
 use muster_terminal::output;
@@ -107,14 +107,4 @@ pub(crate) async fn check(ctx: &Ctx, command: &Command) -> Result<(), Fail> {
             known => known,
         },
     }
-}
-
-/// Is the project of the flag or the environment there, and this token's to ask about?
-pub(crate) async fn known_project(ctx: &Ctx) -> Result<(), Fail> {
-    let project = ctx.global.project.clone().filter(|p| !p.is_empty());
-    if project.is_some() {
-        let query = JobsQuery { project, limit: Some(1), ..JobsQuery::default() };
-        ctx.client()?.jobs(&query).await?;
-    }
-    Ok(())
 }

@@ -1,8 +1,6 @@
 //! What an operator may do with a node: the checks of the commands, and what they make of each action now.
 
-use crate::health::{behind_breaker, is_out};
 use crate::node_hello::{ReportedAttemptState, standing};
-use crate::qualify;
 use crate::state::State;
 use muster_lifecycle::Step;
 use muster_model::command::{Refusal, RefusalCode};
@@ -15,6 +13,9 @@ use muster_model::placement::GpuSet;
 use muster_model::remediation::{Act, Remediation, RemediationStep};
 use muster_model::units::{Span, Time};
 use std::sync::Arc;
+
+/// Word of what an agent can that tests its node.
+pub(crate) const CAN: &str = "qualify";
 
 /// An action, and whether a node takes it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,7 +205,7 @@ pub(crate) fn may_qualify(s: &State, n: &Node) -> Result<(), Refusal> {
             format!("`muster node drain {name}` first, and `--stop` to make it leave at once"),
         ));
     }
-    if !n.inventory.can.contains(qualify::CAN) {
+    if !n.inventory.can.contains(CAN) {
         return Err(conflict(
             format!("node {name} cannot be qualified: its agent does not know how"),
             "it takes an agent of this version, and a GPU that it can test",
@@ -234,7 +235,7 @@ pub(crate) fn failed_its_test(n: &Node) -> bool {
 pub(crate) fn may_return(s: &State, n: &Node, now: Time) -> Result<(), Refusal> {
     let (name, book) = (&n.name, &s.health);
     let cordoned = failed_its_test(n) && n.stage == Stage::Ready;
-    let shut = is_out(book, n) || behind_breaker(book, n);
+    let shut = book.is_out(n) || book.is_behind_breaker(n);
     if !(cordoned || shut || book.is_stopped(n)) {
         return Err(conflict(
             format!("node {name} is {}", muster_lifecycle::state(n)),

@@ -2,7 +2,7 @@
 
 use crate::Engine;
 use crate::lookup::{find, find_versioned};
-use crate::node_actions::may_qualify;
+use crate::node_actions::{CAN, may_qualify};
 use crate::state::State;
 use muster_health::qualify::evaluate_against;
 use muster_model::command::{Answer, Refusal, Request};
@@ -16,8 +16,6 @@ use muster_model::qualification::{
 use muster_model::remediation::RemediationStep;
 use std::sync::Arc;
 
-/// Word of what an agent can that tests its node.
-pub(crate) const CAN: &str = "qualify";
 /// Nodes that a report is compared with; more would change no median.
 const PEERS: usize = 64;
 

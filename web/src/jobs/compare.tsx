@@ -7,7 +7,7 @@ import { job as jobOf, jobSpec, report } from '../queries';
 import { useRights } from '../rights';
 import { DiffLines } from '../ui/diff';
 import { Page } from '../ui/page';
-import { Ago, count, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
+import { count, DateAndTime, Empty, Loaded, Panel, Scroll, State, span } from '../ui/parts';
 import { type Facts, factsOf, sideOf, WORK, workOf } from './differ';
 import { specYaml } from './form';
 import { ended } from './offers';
@@ -88,9 +88,13 @@ function Sides({ first, second }: { first: Side; second: Side }) {
 const ROWS: [string, (f: Facts) => string, ((f: Facts) => ReactNode)?][] = [
   ['state', (f) => f.state, (f) => <State word={f.state} />],
   ['user', (f) => f.user],
-  ['submitted', (f) => f.submitted ?? '', (f) => <Ago at={f.submitted} />],
-  ['started', (f) => f.started ?? '', (f) => (f.started ? <Ago at={f.started} /> : 'not yet')],
-  ['ended', (f) => f.ended ?? '', (f) => (f.ended ? <Ago at={f.ended} /> : 'not yet')],
+  [
+    'submitted',
+    (f) => f.submitted ?? '',
+    (f) => (f.submitted ? <DateAndTime at={f.submitted} /> : 'not known'),
+  ],
+  ['started', (f) => f.started ?? '', (f) => (f.started ? <DateAndTime at={f.started} /> : 'not yet')],
+  ['ended', (f) => f.ended ?? '', (f) => (f.ended ? <DateAndTime at={f.ended} /> : 'not yet')],
   ['ran for', (f) => (f.ran !== null ? span(f.ran) : f.started ? 'waits again' : 'not yet')],
   ['attempts', (f) => f.attempts],
   ['cause', (f) => f.cause],

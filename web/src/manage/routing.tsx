@@ -46,6 +46,16 @@ export function RoutingPage() {
   );
 }
 
+/** What a site without a route is shown. */
+const EXAMPLE = `receivers:
+  - {name: oncall, by: {webhook: {url: https://hooks.example.org/m}}}
+  - name: mail
+    by: {smtp: {server: mail.example.org:587, from: muster@example.org, to: [ops@example.org]}}
+routes:
+  - match: {urgency: page}
+    to: [oncall]
+    escalate: [{after: 15m, to: [mail]}]`;
+
 function Routes({ of: r }: { of: SiteRouting }) {
   const routes = r.routing.routes ?? [];
   return (
@@ -53,7 +63,13 @@ function Routes({ of: r }: { of: SiteRouting }) {
       {routes.length === 0 ? (
         <Empty title="No route: no alert notifies anybody">
           <p>
-            <code>muster routing</code> shows and sets it, too.
+            A receiver is where notifications go: a webhook, Slack, mail or an Alertmanager. A route says
+            which alerts go to which receivers, and to whom after how long nobody has acknowledged them. Such
+            as:
+          </p>
+          <pre className="log">{EXAMPLE}</pre>
+          <p>
+            The same in a file: <code>muster routing apply routing.yaml</code>.
           </p>
         </Empty>
       ) : (

@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from 'react';
 import { api, must, once, type Schemas } from '../api/client';
+import { isPending } from '../oncall/items';
 import { useRefusal } from '../ui/act';
 import { useAsked } from '../ui/asked';
 import { useLinkedDialog } from '../ui/linked';
@@ -278,13 +279,15 @@ export function NodeActions({ node: n }: { node: Node }) {
     (a) => !a.refused || (a.action === 'qualify' && n.jobs.length > 0 && !n.qualifying),
   );
   useLinkedDialog(Object.fromEntries(can.map((o) => [o, () => void all[o](n)])), n.name, busy, refusals(n));
+  // What is pending approval is decided first, and has the main button of the page.
+  const decided = !n.remediation_detail || !isPending(n.remediation_detail);
   return (
     <div className="actions">
       {shown.map(({ action: o, refused }) => (
         <button
           key={o}
           type="button"
-          className={KIND[o]}
+          className={decided || KIND[o] !== 'main' ? KIND[o] : undefined}
           disabled={busy || !!refused}
           title={refused ?? (o === 'qualify' ? 'Test it before it takes more work' : undefined)}
           onClick={() => void all[o](n)}

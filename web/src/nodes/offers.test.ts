@@ -48,9 +48,7 @@ test('who decides about a node reads which jobs it affects', () => {
   expect(affectedWords(null)).toContain('could not be read');
   const many = Array.from({ length: 10 }, (_, i) => ({ id: `${i}`, name: 'j', project: 'p' }));
   expect(affectedWords(many)).toContain('and 2 more jobs');
-  expect(drainWords(jobs)).toBe(
-    'Job 7 train (team-a) holds something here. It may finish; nothing new comes.',
-  );
+  expect(drainWords(jobs)).toBe('Job 7 train (team-a) is allocated here. It may finish; nothing new comes.');
 });
 
 test('who returns a node reads what is closed with it', () => {

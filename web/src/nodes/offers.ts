@@ -61,8 +61,8 @@ export function affectedWords(jobs: readonly NodeJob[] | null, none = 'No job is
 /** What draining a node means for the jobs on it. */
 export function drainWords(jobs: readonly NodeJob[]): string {
   return jobs.length === 1
-    ? `Job ${jobsWords(jobs)} holds something here. It may finish; nothing new comes.`
-    : `Jobs ${jobsWords(jobs)} hold something here. They may finish; nothing new comes.`;
+    ? `Job ${jobsWords(jobs)} is allocated here. It may finish; nothing new comes.`
+    : `Jobs ${jobsWords(jobs)} are allocated here. They may finish; nothing new comes.`;
 }
 
 /** What returning a node without a test means. */

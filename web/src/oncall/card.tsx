@@ -86,7 +86,7 @@ function Remediation({ of: c }: { of: Cause }) {
     <ul className="plain">
       {all.slice(0, SHOWN).map((r) => (
         <li key={r.id}>
-          <Word tone={isPending(r) ? 'warn' : 'run'}>{stepWords(r)}</Word> {r.action_text} on{' '}
+          <Word tone={isPending(r) ? 'warn' : 'run'}>{stepWords(r)}</Word>: {r.action_text} on{' '}
           <Link to="/nodes/$name" params={{ name: r.node }}>
             {where(r)}
           </Link>{' '}

@@ -33,7 +33,12 @@ export function GpuPage() {
             ['product', facts?.product],
             ['UUID', here?.uuid || null],
             ['serial', here?.serial],
-            ['memory', here?.memory === undefined ? null : spaced(String(here.memory))],
+            [
+              'memory',
+              here?.memory === undefined
+                ? null
+                : spaced(String(here.memory)).replace(/^\d+/, (n) => Number(n).toLocaleString('en')),
+            ],
             ['PCI address', here?.pci],
             ['NUMA node', here?.numa],
             ['bus', facts?.pcie_gen ? `generation ${facts.pcie_gen}, ${facts.pcie_width} lanes` : null],

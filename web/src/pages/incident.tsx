@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
-import { type FormEvent, useState } from 'react';
+import { type FormEvent, Fragment, useState } from 'react';
 import { api, once, type Schemas, stream } from '../api/client';
 import { saveBlob } from '../jobs/files';
 import { assignments, useIncidentActions } from '../oncall/actions';
@@ -160,10 +160,13 @@ function Impact({ made }: { made: Made }) {
         <Fact word="Nodes">{m.nodes.length}</Fact>
         <Fact word="Jobs interrupted">
           {m.jobs.length === 0 && 'none'}
-          {m.jobs.map((j) => (
-            <Link key={j} to="/jobs/$id" params={{ id: String(j) }}>
-              job {j}{' '}
-            </Link>
+          {m.jobs.map((j, i) => (
+            <Fragment key={j}>
+              {i > 0 && ', '}
+              <Link to="/jobs/$id" params={{ id: String(j) }}>
+                job {j}
+              </Link>
+            </Fragment>
           ))}
         </Fact>
         <Fact word="Projects">{m.projects.join(', ') || 'none'}</Fact>

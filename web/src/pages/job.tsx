@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { Fragment } from 'react';
 import type { Schemas } from '../api/client';
 import { History } from '../history/section';
 import { Actions } from '../jobs/actions';
@@ -231,7 +232,7 @@ function Attempts({ job: j }: { job: Job }) {
         label="Earlier attempts"
         tall
         cards
-        heads={[num('No'), 'Placed', 'Ended', 'Attributed to', 'Why', 'Nodes']}
+        heads={[num('No'), 'Placed', 'Ended', 'Exit cause', 'Why', 'Nodes']}
       >
         {[...j.past].reverse().map((p) => (
           <tr key={p.no}>
@@ -244,10 +245,15 @@ function Attempts({ job: j }: { job: Job }) {
             <td className="nowrap" data-l="ended">
               <Clock at={p.ended_at} />
             </td>
-            <td data-l="attributed to">{p.attributed_to}</td>
+            <td data-l="exit cause">{p.attributed_to}</td>
             <td className="whole">{p.reason}</td>
             <td className="whole dim" data-l="nodes">
-              {p.nodes.slice(0, 3).join(', ')}
+              {p.nodes.slice(0, 3).map((name, i) => (
+                <Fragment key={name}>
+                  {i > 0 && ', '}
+                  <span className="nowrap">{name}</span>
+                </Fragment>
+              ))}
               {p.nodes.length > 3 && `, ${p.nodes.length - 3} more`}
             </td>
           </tr>

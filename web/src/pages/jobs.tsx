@@ -207,7 +207,7 @@ function Head({
     <span role="columnheader" aria-sort={sorted}>
       <button
         type="button"
-        className="link"
+        className="quiet flat sort"
         onClick={() => show({ ...search, sort: nextSort(search.sort, field) })}
       >
         {word}

@@ -73,7 +73,7 @@ function Shown({ node: n }: { node: Node }) {
       <div className="columns wide-left">
         <div>
           {n.remediation_detail && (
-            <Panel title="What is done about it">
+            <Panel title="Remediation">
               <RemediationItem remediation={n.remediation_detail} />
             </Panel>
           )}

@@ -21,7 +21,7 @@ const STATES = [
   'qualifying',
   'lost',
 ];
-const COLUMNS = 'minmax(120px, 0.8fr) 170px 100px 70px minmax(180px, 1fr) 100px minmax(160px, 2.6fr)';
+const COLUMNS = 'minmax(120px, 0.8fr) 170px 130px 70px minmax(180px, 1fr) 100px minmax(160px, 2.6fr)';
 
 type Reasons = Pick<
   Schemas['Node'],

@@ -242,9 +242,9 @@ test('the strip counts what a limit delays apart from what somebody has to appro
 
 test('a remediation that was not begun is pending approval or delayed, and nothing else', () => {
   const at = (more: object) => show(operator, [{ ...cause, remediations: [{ ...remediation, ...more }] }]);
-  expect(at({ step: 'proposed', delayed: true })).toContain('>delayed</span> reset the GPU');
-  expect(at({ step: 'proposed' })).toContain('>pending approval</span> reset the GPU');
-  expect(at({ step: 'approval' })).toContain('>pending approval</span> reset the GPU');
+  expect(at({ step: 'proposed', delayed: true })).toContain('>delayed</span>: reset the GPU');
+  expect(at({ step: 'proposed' })).toContain('>pending approval</span>: reset the GPU');
+  expect(at({ step: 'approval' })).toContain('>pending approval</span>: reset the GPU');
   for (const more of [{ delayed: true }, {}])
     expect(at({ ...more, step: 'proposed' })).not.toMatch(/on hold|proposed/);
 });

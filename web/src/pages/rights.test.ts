@@ -166,6 +166,15 @@ test('a tenant is not informed that there are no objectives, or that there are n
   expect(show(SlosPage, operator)).toContain('No objectives are set');
 });
 
+test('of several alerts one is to be acknowledged first', () => {
+  const alert = { urgency: 'page', summary: 'hot', kind: 'thermal', since: '2030-01-31T00:00:00Z', count: 1 };
+  const more = { ...alert, jobs: 0, gpus: 0, level: 0, notifications: [] };
+  const items = ['1', '2'].map((id) => ({ ...more, id, cause: `node:n${id}` }));
+  const slos = show(SlosPage, operator, [[['slo', 'alerts'], { items, cursor: null }]]);
+  expect(slos.match(/>Acknowledge</g)).toHaveLength(2);
+  expect(slos.match(/class="main"/g)).toHaveLength(1);
+});
+
 test('every figure of the report says from when to when it is known, and each rate its one formula', () => {
   const jobs = { submitted: 10, succeeded: 6, succeeded_first: 3, cancelled: 1 };
   const failed = { application: 2, infrastructure: 1, platform: 0, unknown: 1 };
@@ -298,6 +307,18 @@ test('a node in repair is reported as repaired, returned or retired by operators
   ];
   for (const b of buttons) expect(of(operator)).toContain(b);
   for (const me of [viewer, tenant]) for (const b of buttons) expect(of(me)).not.toContain(b);
+  // A page has one main button, also when a remediation is pending approval on it.
+  const pending = {
+    ...out,
+    stage: 'quarantined',
+    remediation_detail: { ...out.remediation_detail, step: 'approval' },
+  };
+  expect(of(operator)).toContain('class="main">Repaired<');
+  const both = show(NodePage, operator, [[['node', 'n1'], pending]]);
+  expect(both.match(/<button[^>]*class="main"[^>]*>[^<]*/g)).toEqual([
+    '<button type="button" class="main">Approve',
+  ]);
+  expect(both).toContain('>Repaired<');
   // What is in service is not returned to it.
   const ready = show(NodePage, operator, [
     [['node', 'n1'], { ...out, stage: 'ready', remediation_detail: null, actions: node.actions }],
@@ -380,13 +401,25 @@ test('of a runbook nobody is offered what would be refused', () => {
   expect(show(RunbookPage, user, one)).not.toContain('>Dry run<');
   expect(show(RunbookPage, viewer, one)).not.toContain('>Step by step<');
   const at = (kind: string, by: string, auto = false): [unknown[], unknown][] => {
-    const now = { no: 1, kind, title: 't', says: 's', choices: [], otherwise: '3' };
+    const choices =
+      kind === 'ask'
+        ? [
+            { text: 'yes', goto: '2' },
+            { text: 'not yet', goto: '3' },
+          ]
+        : [];
+    const now = { no: 1, kind, title: 't', says: 'Is it done?', choices, otherwise: '3' };
     const run = { id: '7', runbook: 'b', state: 'waiting', by, auto, vars: {}, now, done: [] };
     return [[['runbook-runs', '7'], { ...run, started_at: job.submitted_at }]];
   };
   expect(show(RunbookRunPage, operator, at('act', 'user:ann'))).toContain('>Run now<');
   expect(show(RunbookRunPage, user, at('act', 'user:ann'))).not.toContain('<button');
   expect(show(RunbookRunPage, user, at('check', 'user:ann', true))).not.toContain('<button');
+  // None of several answers is the one that is wanted.
+  const asks = show(RunbookRunPage, operator, at('ask', 'user:ann'));
+  expect(asks).toContain('>not yet</button>');
+  expect(asks).not.toContain('class="main"');
+  expect(asks, 'a question is no code').not.toContain('<code>Is it');
   const check = show(RunbookRunPage, user, at('check', 'user:ann'));
   expect(check).toContain('>Check now<');
   expect(check).not.toContain('>Stop the run<');
@@ -456,7 +489,7 @@ test('what the end of an attempt is attributed to is said by the server alone', 
     },
   ];
   const text = show(JobPage, operator, [[['jobs', 'one', '7'], { ...job, user: 'bo', past }]]);
-  expect(text).toContain('<td data-l="attributed to">user</td><td class="whole">cancelled by user:ops</td>');
+  expect(text).toContain('<td data-l="exit cause">user</td><td class="whole">cancelled by user:ops</td>');
 });
 
 test('that others are being stopped for a job is said by the server alone, who sees them', () => {
@@ -478,14 +511,12 @@ test('that others are being stopped for a job is said by the server alone, who s
 
 test('draining a node names the jobs on it', () => {
   const one = { id: '42', name: 'train', project: 'nlp' };
-  expect(drainWords([one])).toBe(
-    'Job 42 train (nlp) holds something here. It may finish; nothing new comes.',
-  );
+  expect(drainWords([one])).toBe('Job 42 train (nlp) is allocated here. It may finish; nothing new comes.');
   expect(drainWords([one, { ...one, id: '43' }])).toContain(
-    'Jobs 42 train (nlp), 43 train (nlp) hold something here. They may finish',
+    'Jobs 42 train (nlp), 43 train (nlp) are allocated here. They may finish',
   );
   const ten = Array.from({ length: 10 }, (_, i) => ({ ...one, id: String(i) }));
-  expect(drainWords(ten)).toContain('and 2 more jobs hold');
+  expect(drainWords(ten)).toContain('and 2 more jobs are allocated');
 });
 
 test('a recovery has a length when the job works again', () => {

@@ -21,7 +21,7 @@ test('what a step checks is a sentence', () => {
 
 test('what follows a step is a sentence', () => {
   expect(follows('check', 'next', 'give-up')).toBe(
-    'If this is so: continue with the next step; otherwise: the run ends: unresolved.',
+    'Pass: continue with the next step; fail: the run ends: unresolved.',
   );
   expect(follows('act', '4', 'end')).toBe(
     'When it is done: go to step 4; when it is refused: the run ends: resolved.',

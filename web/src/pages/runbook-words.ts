@@ -14,8 +14,7 @@ export function leadsTo(target: string): string {
 /** What follows a step, in one sentence. */
 export function follows(kind: string, then: string, otherwise: string): string {
   if (then === otherwise) return `${capital(leadsTo(then))}.`;
-  const [well, badly] =
-    kind === 'act' ? ['When it is done', 'when it is refused'] : ['If this is so', 'otherwise'];
+  const [well, badly] = kind === 'act' ? ['When it is done', 'when it is refused'] : ['Pass', 'fail'];
   return `${well}: ${leadsTo(then)}; ${badly}: ${leadsTo(otherwise)}.`;
 }
 

@@ -172,7 +172,9 @@ function StepText({ step }: { step: Step }) {
         <Tag word={step.kind} />
       </h3>
       <Prose text={step.text} />
-      <p title={step.says}>{lookWords(step.kind, step.says) ?? <code>{step.says}</code>}</p>
+      <p title={step.says}>
+        {lookWords(step.kind, step.says) ?? (step.kind === 'ask' ? step.says : <code>{step.says}</code>)}
+      </p>
       {step.choices.length > 0 ? (
         <ul>
           {step.choices.map((c) => (
@@ -441,13 +443,8 @@ function Now({ run, step }: { run: Run; step: Step }) {
           <div className="actions">
             {step.choices.length > 0 ? (
               step.choices.map((c) => (
-                <button
-                  type="button"
-                  className="main"
-                  key={c.text}
-                  disabled={busy}
-                  onClick={() => say('choose', c.text)}
-                >
+                // None of the answers is the one that is wanted.
+                <button type="button" key={c.text} disabled={busy} onClick={() => say('choose', c.text)}>
                   {c.text}
                 </button>
               ))

@@ -165,7 +165,7 @@ function Shown({ reports }: { reports: Loaded[] }) {
           </Panel>
         ))}
       </div>
-      <div className="columns wide-left">
+      <div className="columns">
         <Panel
           title="Results"
           note={

@@ -57,6 +57,8 @@ export function Budget({ of: s, word }: { of: Slo; word?: boolean }) {
 export function Alerts() {
   const query = useQuery(alerts());
   const { project } = useRights();
+  // What is silenced or can wait is no main thing to do, and a page has one.
+  const first = query.data?.items.find((a) => a.urgency === 'page' && !a.silenced && !a.acknowledged);
   return (
     <Loaded query={query}>
       {(page) => (
@@ -73,7 +75,7 @@ export function Alerts() {
               </p>
             </Empty>
           ) : (
-            page.items.map((a) => <AlertItem key={a.id} alert={a} />)
+            page.items.map((a) => <AlertItem key={a.id} alert={a} first={a === first} />)
           )}
         </Panel>
       )}
@@ -83,7 +85,8 @@ export function Alerts() {
 
 const node = (cause: string) => /^(?:node|gpu|port):([^/]+)/.exec(cause)?.[1];
 
-function AlertItem({ alert: a }: { alert: Alert }) {
+/** `first`: of all alerts on the page it is to be acknowledged first. */
+function AlertItem({ alert: a, first }: { alert: Alert; first: boolean }) {
   const { acknowledge, silence, busy } = useAlertActions();
   const { operates, whole } = useRights();
   const name = node(a.cause);
@@ -119,10 +122,9 @@ function AlertItem({ alert: a }: { alert: Alert }) {
       )}
       <div className="actions">
         {operates && !a.acknowledged && (
-          // What is silenced or can wait is no main thing to do.
           <button
             type="button"
-            className={a.urgency === 'page' && !a.silenced ? 'main' : undefined}
+            className={first ? 'main' : undefined}
             disabled={busy}
             onClick={() => void acknowledge(a)}
           >

@@ -2,7 +2,7 @@
 
 use super::bulk::Refusals;
 use super::reservation::start;
-use crate::unknown_project::known_project;
+use crate::known_project::known_project;
 use clap::{Args, Subcommand};
 use muster_api::{SetSilence, Silence};
 use muster_model::alert::{Matcher, Topic, Urgency};

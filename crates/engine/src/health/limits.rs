@@ -50,7 +50,7 @@ impl Engine {
     /// node.
     fn isolation_held(&mut self, r: &Remediation, n: &Node) -> Option<String> {
         let is_free = r.gpu.is_none_or(|g| n.excluded_gpus.iter().any(|e| e == g));
-        if is_free || is_out(&self.state.health, n) {
+        if is_free || self.state.health.is_out(n) {
             return None;
         }
         let why = holds_part(&self.groups_of(n), part(n, 1))?;
@@ -72,7 +72,7 @@ impl Engine {
         if self.state.policy.remediations.mode(Action::Drain) == Mode::Approve {
             return Some(BY_POLICY.into());
         }
-        if is_out(&self.state.health, n) {
+        if self.state.health.is_out(n) {
             return None;
         }
         if let Some(why) = self.gated() {
@@ -86,7 +86,7 @@ impl Engine {
             g.parts_hour = g.parts_hour.saturating_sub(own.parts_hour);
         }
         // One that gets no new work already is not one more without it.
-        let stopped = self.state.health.is_stopped(n) || behind_breaker(&self.state.health, n);
+        let stopped = self.state.health.is_stopped(n) || self.state.health.is_behind_breaker(n);
         let held = holds(&groups).or_else(|| (!stopped).then(|| stop_holds(&groups)).flatten());
         if let Some(why) = held {
             self.page(&format!("automation reached a {}", cut_at(&why, ':')), &why);
@@ -110,7 +110,7 @@ impl Engine {
         // Groups by name, each with how many of its nodes inside serve, and how many are inside.
         let mut hit: Vec<(String, GroupKind, u32, u32)> = Vec::new();
         for n in self.state.nodes.values().filter(inside) {
-            let takes_work = !is_out(book, n) && !behind_breaker(book, n);
+            let takes_work = !book.is_out(n) && !book.is_behind_breaker(n);
             let serves = n.reachable && n.stage == Stage::Ready && takes_work;
             for (name, kind) in memberships(n) {
                 let i = hit.binary_search_by(|of| of.0.cmp(&name)).unwrap_or_else(|i| {
@@ -328,8 +328,8 @@ impl State {
 
     /// What a node counts as in each of its groups. `taken`: automation took it within the last hour.
     fn count_node(&self, n: &Node, taken: bool, now: Time) -> Group {
-        let gone = is_out(&self.health, n);
-        let shut = behind_breaker(&self.health, n);
+        let gone = self.health.is_out(n);
+        let shut = self.health.is_behind_breaker(n);
         let approved = |ended| taken_by_operator(&self.health, &n.name, ended);
         let begun = |(t, s): &(Time, RemediationStep)| {
             *s == RemediationStep::Moving && now.since(*t) < Span::hours(1)
@@ -353,33 +353,6 @@ impl State {
             behind_breaker: u32::from(shut),
         }
     }
-}
-
-/// Does only a breaker that the machine opened keep new work from it? Automation has not taken such
-/// a node: what runs there goes on, and it needs no remediation to take work again.
-pub(crate) fn behind_breaker(book: &HealthState, n: &Node) -> bool {
-    let word = |e: &Entity| book.breakers.get(e).is_some_and(|b| b.pinned.is_some());
-    n.reachable && n.breaker.as_ref().is_some_and(|e| !word(e)) && !is_out(book, n)
-}
-
-/// Is it out of service by automation? This is what the limits allow so many of, and what people are
-/// shown as the nodes that automation has out. One that a breaker keeps from new work is not.
-pub(crate) fn is_out(book: &HealthState, n: &Node) -> bool {
-    if matches!(n.stage, Stage::Quarantined | Stage::Repairing)
-        || n.stage == Stage::Suspect && !book.is_stopped(n)
-    {
-        return true;
-    }
-    if book.automation.runs.contains(&n.name) && (n.stage != Stage::Ready || n.cordon.is_some()) {
-        return true;
-    }
-    book.remediations_of(&n.name).any(|r| {
-        r.action.takes_node()
-            && !matches!(
-                r.step,
-                RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended
-            )
-    })
 }
 
 /// Did an operator decide that a node is taken out of service, and not automation by itself? Asked of its

@@ -31,7 +31,6 @@ pub use allocation::{AllocationBlocker, NOT_CONNECTED};
 pub(crate) use decide::decide;
 pub(crate) use faults::faults;
 pub(crate) use findings::{of_hardware, of_program};
-pub(crate) use limits::{behind_breaker, is_out};
 pub(crate) use recovery::{
     recovery_begins, recovery_explained, recovery_given_up, recovery_of_lost, recovery_placed,
     recovery_released,

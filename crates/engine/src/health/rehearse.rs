@@ -7,7 +7,7 @@
 //! people repair in three days; and automation that stopped itself is resumed after an hour. No job
 //! runs on the copy.
 
-use crate::qualify::CAN;
+use crate::node_actions::CAN;
 use crate::state::State;
 use crate::state::index::Index;
 use crate::{Engine, Policy};

@@ -4,7 +4,8 @@
 use super::findings::can_be_over;
 use super::witness::FindingEvidence;
 use crate::Engine;
-use crate::qualify::{self, CAN};
+use crate::node_actions::CAN;
+use crate::qualify;
 use muster_lifecycle::remediation::{Next, View, next};
 use muster_lifecycle::steps::{self, ActionableFinding, PastAction};
 use muster_lifecycle::{Step, step, time_limit};

@@ -187,9 +187,7 @@ fn of_fleet(s: &State, look: &Observable) -> Value {
             };
             Value::Word(word.into())
         }
-        Observable::AutomationOut => {
-            number(nodes().filter(|n| crate::health::is_out(&s.health, n)).count())
-        }
+        Observable::AutomationOut => number(nodes().filter(|n| s.health.is_out(n)).count()),
         Observable::AutomationApprovals => {
             number(s.health.live_remediations().filter(|r| s.asks_operator(r)).count())
         }

@@ -225,6 +225,34 @@ impl HealthState {
         n.stage == Stage::Suspect && !self.remediations_of(&n.name).any(|r| took(r))
     }
 
+    /// Does only a breaker that the machine opened keep new work from it? Automation has not taken such
+    /// a node: what runs there goes on, and it needs no remediation to take work again.
+    pub(crate) fn is_behind_breaker(&self, n: &Node) -> bool {
+        let word = |e: &Entity| self.breakers.get(e).is_some_and(|b| b.pinned.is_some());
+        n.reachable && n.breaker.as_ref().is_some_and(|e| !word(e)) && !self.is_out(n)
+    }
+
+    /// Is it out of service by automation? This is what the limits allow so many of, and what people are
+    /// shown as the nodes that automation has out. One that a breaker keeps from new work is not.
+    pub(crate) fn is_out(&self, n: &Node) -> bool {
+        if matches!(n.stage, Stage::Quarantined | Stage::Repairing)
+            || n.stage == Stage::Suspect && !self.is_stopped(n)
+        {
+            return true;
+        }
+        if self.automation.runs.contains(&n.name) && (n.stage != Stage::Ready || n.cordon.is_some())
+        {
+            return true;
+        }
+        self.remediations_of(&n.name).any(|r| {
+            r.action.takes_node()
+                && !matches!(
+                    r.step,
+                    RemediationStep::Proposed | RemediationStep::Probation | RemediationStep::Ended
+                )
+        })
+    }
+
     /// Remediations of a node that are kept, also those that ended, oldest first.
     pub(crate) fn remediations_ever(
         &self,
