@@ -9,6 +9,7 @@
 
 pub(crate) mod acts;
 pub(crate) mod agent;
+pub(crate) mod metered;
 pub(crate) mod play;
 pub(crate) mod shrink;
 pub(crate) mod spec;

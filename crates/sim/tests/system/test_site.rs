@@ -3,6 +3,7 @@
 
 use super::acts::SiteScript;
 use super::agent::{Agent, AgentMessage, Order, ServerMessage};
+use super::metered::contradictions;
 use super::spec;
 use muster_engine::invariants::step_problems;
 use muster_engine::{Engine, Policy, State};
@@ -590,6 +591,13 @@ impl TestSite {
             t = t + Span(u64::from(*wait));
         }
         self.live(t + Span::secs(1));
+        // Days are final later: what was reported of them stays so.
+        if self.now.since(self.began) < Span::hours(12) {
+            let odd = contradictions(&self.log, &self.view, self.now);
+            if !odd.is_empty() {
+                self.fail(odd.join("; "));
+            }
+        }
         self.end_well();
         self.wrong.clone()
     }
