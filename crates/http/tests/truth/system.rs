@@ -4,6 +4,8 @@
 pub(crate) mod acts;
 #[path = "../../../sim/tests/system/agent.rs"]
 pub(crate) mod agent;
+#[path = "../../../sim/tests/system/metered.rs"]
+pub(crate) mod metered;
 #[path = "../../../sim/tests/system/play.rs"]
 pub(crate) mod play;
 #[path = "../../../sim/tests/system/spec.rs"]
