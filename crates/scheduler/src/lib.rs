@@ -18,6 +18,7 @@ pub mod fairshare;
 pub mod fleet;
 pub mod forecast;
 mod frag;
+mod give_way;
 pub mod history;
 mod leaving;
 pub mod mig;

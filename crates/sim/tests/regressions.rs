@@ -289,6 +289,42 @@ fn a_requeued_job_gets_what_was_reserved_for_one_that_waits_for_it() {
     ]);
 }
 
+// Others were to leave for a job. What it needs was free before them, but reserved for somebody else
+// from a moment before they would be gone: it gave their room up and asked for it again, without end.
+#[test]
+#[rustfmt::skip]
+fn room_that_others_make_is_not_given_up_and_claimed_again_for_ever() {
+    check((3_510_422, 3, 8, 2, 3000, 8), &[
+        (259_548, Submit(Ask { nodes: 1, gpus: 6, shape: 9, limit: 0, class: 0, tier: 2, saves: 4, owner: 0, after: None })),
+        (64433, Submit(Ask { nodes: 2, gpus: 2, shape: 4, limit: 3, class: 4, tier: 3, saves: 2, owner: 1, after: None })),
+        (3198, Submit(Ask { nodes: 3, gpus: 7, shape: 3, limit: 0, class: 4, tier: 3, saves: 4, owner: 3, after: None })),
+        (835, Drain(255, true)),
+        (6772, Submit(Ask { nodes: 1, gpus: 5, shape: 9, limit: 2, class: 3, tier: 4, saves: 1, owner: 3, after: Some(232) })),
+        (80409, Crash(149, 357)),
+        (85840, Submit(Ask { nodes: 4, gpus: 3, shape: 2, limit: 1, class: 3, tier: 1, saves: 2, owner: 1, after: None })),
+        (76371, Submit(Ask { nodes: 1, gpus: 2, shape: 3, limit: 3, class: 0, tier: 1, saves: 3, owner: 2, after: Some(234) })),
+        (0, Submit(Ask { nodes: 2, gpus: 3, shape: 8, limit: 0, class: 1, tier: 2, saves: 2, owner: 1, after: None })),
+        (19099, Cordon(167)),
+        (1790, Hold(38)),
+        (13875, Submit(Ask { nodes: 1, gpus: 1, shape: 5, limit: 4, class: 3, tier: 3, saves: 1, owner: 3, after: Some(40) })),
+        (3869, Cancel(216)),
+        (17674, Retire(45)),
+        (0, Submit(Ask { nodes: 1, gpus: 7, shape: 3, limit: 1, class: 0, tier: 0, saves: 2, owner: 2, after: None })),
+        (0, Submit(Ask { nodes: 1, gpus: 5, shape: 2, limit: 3, class: 3, tier: 0, saves: 4, owner: 1, after: None })),
+        (597, Policy(14)),
+        (56413, Submit(Ask { nodes: 1, gpus: 5, shape: 4, limit: 2, class: 0, tier: 2, saves: 1, owner: 4, after: Some(93) })),
+        (0, Update(176, 54, 88)),
+        (79, Submit(Ask { nodes: 2, gpus: 5, shape: 0, limit: 3, class: 1, tier: 2, saves: 3, owner: 3, after: Some(244) })),
+        (18164, Enrol(111)),
+        (9828, Submit(Ask { nodes: 1, gpus: 7, shape: 5, limit: 3, class: 0, tier: 1, saves: 5, owner: 3, after: None })),
+        (51471, Requeue(44)),
+        (37341, Cut(11, 2133)),
+        (14760, Fail(165, 29, true)),
+        (59471, Drain(174, false)),
+        (222_794, StopShort),
+    ]);
+}
+
 // Quotas count by SKU: what is still counted on a node was booked under that of the machine before.
 #[test]
 #[rustfmt::skip]

@@ -469,3 +469,38 @@ fn a_gang_that_does_not_stop_in_time_is_counted_on_no_longer() {
         assert_eq!(stopped_for(&w, id), Some((waits, Rank::Priority)));
     }
 }
+
+#[test]
+fn room_that_others_make_is_not_given_up_before_they_have_left() {
+    let start = |w: &TestSite, id: JobId| w.job(id).reserved_start.clone().unwrap();
+    let mut w = TestSite::new(2, 8);
+    let short = w.run(of(Priority::Critical, limited(1, 8, 6)));
+    let leaves = w.run(of(Priority::High, asked(gang(1, 5))));
+    rest(&mut w);
+    w.pass(Span::secs(30));
+    // When a start is reserved on both nodes; a notice that is given now is over later.
+    let ends = w.now + Span::secs(30);
+    let pair = w.submit(of(Priority::Critical, limited(2, 2, 60)));
+    let normal = w.submit(limited(1, 5, 10));
+    assert_eq!((start(&w, pair).at, start(&w, normal).at), (ends, ends));
+    let n = w.log.len();
+    let single = w.submit(of(Priority::Critical, limited(1, 2, 60)));
+    // Two of its GPUs are free now, and reserved for others until the notice is over.
+    let p = start(&w, single);
+    let made = (Basis::Preemption, w.now + w.engine.state().policy.preemption.notice);
+    assert_eq!((p.basis, p.at), made);
+    assert!(p.nodes.iter().eq(&w.nodes_of(leaves)), "{p:?}");
+    assert!(noticed(&w, leaves));
+    w.pass(Span::secs(10));
+    w.checkpoint(leaves, 40);
+    assert_eq!(stopped_for(&w, leaves), Some((single, Rank::Priority)));
+    let count = |what: fn(&Event) -> bool| w.since(n).filter(|e| what(e)).count();
+    assert_eq!(count(|e| matches!(e, Event::NoticeGiven { .. })), 1);
+    assert_eq!(count(|e| matches!(e, Event::NoticeWithdrawn { .. })), 0);
+    assert_eq!((start(&w, pair).at, start(&w, normal).at), (ends, ends));
+    w.stopped(leaves);
+    assert_eq!(w.job(single).state, JobState::Starting);
+    assert!(p.nodes.iter().eq(&w.nodes_of(single)), "where room was made for it");
+    w.finish(short);
+    assert_eq!(w.job(pair).state, JobState::Starting);
+}
