@@ -5,7 +5,7 @@
 use crate::allocated::Allocated;
 use crate::days::Calendar;
 use crate::goodput::{AttemptObservation, failed, is_whole, work_began};
-use crate::history::wanted_milli;
+use crate::history::{gang_milli, wanted_milli};
 use crate::parts::Part;
 use muster_model::hold::HeldBy;
 use muster_model::job::{Checkpoint, Job, Verdict};
@@ -96,6 +96,9 @@ pub(crate) struct ActiveJob {
     pub(crate) project: String,
     /// GPUs it waits for, in thousandths.
     pub(crate) wanted: u64,
+    /// The same as it is written: what it wants after each placement, until it is resized.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    written: u64,
     /// The same of one node, for a gang of one kind of node.
     pub(crate) unit: Option<u64>,
     /// Reported up to here.
@@ -138,6 +141,7 @@ impl ActiveJob {
         ActiveJob {
             project,
             wanted,
+            written: wanted,
             unit,
             at,
             hit: None,
@@ -178,6 +182,7 @@ impl ActiveJob {
         let mut out = ActiveJob::new(job.project.to_string(), wanted_milli(job), unit, at)
             .barred(job.held.is_some(), by_person, !job.depends.is_empty())
             .serving(job.spec.is_service());
+        out.written = gang_milli(&job.groups);
         out.attempts = job.attempts;
         let last = job.past.last();
         out.last = last.map(|p| (p.no, p.verdict, p.ended_at));
@@ -296,6 +301,9 @@ impl ActiveJob {
         self.leave(c, Part::Restarting);
         self.waits(c, at, held.milli());
         (self.held, self.on_hold) = (false, false);
+        if self.written > 0 {
+            self.wanted = self.written;
+        }
         self.lost = None;
         self.attempts = self.attempts.max(no);
         self.anew = false;
