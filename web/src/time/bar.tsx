@@ -5,7 +5,7 @@ import type { Standing } from '../live/fleet';
 import { logBegins } from '../queries';
 import { momentWord, wall } from '../ui/zone';
 import { HOW, momentWords, senseless, typedMoment } from './moment';
-import { type Asked, EVENT_SETS, type EventSet, eventBeside, steppedWords, type Way } from './step';
+import { type Asked, besideWords, EVENT_SETS, type EventSet, eventBeside, type Way } from './step';
 import { SPANS, stepOf, type TimeSpan, type TimeWindow, windowFor } from './window';
 
 interface Props {
@@ -138,11 +138,12 @@ function Steps({ at, from, go }: StepsProps) {
   const step = async (way: Way) => {
     setBusy(true);
     try {
-      const found = await eventBeside(from, way, set, readEvents);
-      if (found === null) setSaid({ at, text: `no ${way} event in the log` });
-      else if (found === 'far') setSaid({ at, text: `no ${way} event found nearby: type a time` });
+      const beside = await eventBeside(from, way, set, readEvents);
+      const text = besideWords(beside, way);
+      const { found } = beside;
+      if (found === null || found === 'far') setSaid({ at, text });
       else {
-        setSaid({ at: found.at, text: steppedWords(found) });
+        setSaid({ at: found.at, text });
         go(found.at);
       }
     } catch (e) {
