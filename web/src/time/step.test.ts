@@ -71,15 +71,22 @@ test('a step that comes to what is archived says so', async () => {
   const day = 86_400_000;
   const over = await eventBeside(AT - day, 'next', 'all', log);
   expect(over).toEqual({ found: first, archivedBefore: AT });
-  expect(besideWords(over, 'next')).toMatch(/^oldest stored event \(those before .* are archived\): node lost/);
+  expect(besideWords(over, 'next')).toMatch(
+    /^oldest stored event \(those before .* are archived\): node lost/,
+  );
   for (const from of [AT, AT - day]) {
     const back = await eventBeside(from, 'previous', 'all', log);
     expect(back).toEqual({ found: null, archivedBefore: AT });
-    expect(besideWords(back, 'previous')).toMatch(/^no previous event is stored: those before .* are archived/);
+    expect(besideWords(back, 'previous')).toMatch(
+      /^no previous event is stored: those before .* are archived/,
+    );
   }
   // Between stored events nothing is passed over.
   expect(await eventBeside(AT, 'next', 'all', log)).toEqual({ found: second, archivedBefore: null });
-  expect(await eventBeside(AT + 9000, 'previous', 'all', log)).toEqual({ found: first, archivedBefore: null });
+  expect(await eventBeside(AT + 9000, 'previous', 'all', log)).toEqual({
+    found: first,
+    archivedBefore: null,
+  });
 });
 
 test('where nothing is archived, or that is not known, nothing is said of it', async () => {

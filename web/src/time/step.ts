@@ -97,7 +97,8 @@ export function besideWords({ found, archivedBefore }: Beside, way: Way): string
   const archived = archivedBefore === null ? null : `those before ${momentWord(archivedBefore)} are archived`;
   if (found !== null)
     return archived ? `oldest stored event (${archived}): ${steppedWords(found)}` : steppedWords(found);
-  if (archived === null) return way === 'previous' ? 'no previous event is stored' : 'no next event in the log';
+  if (archived === null)
+    return way === 'previous' ? 'no previous event is stored' : 'no next event in the log';
   return way === 'previous'
     ? `no previous event is stored: ${archived}. Type a time or use the slider`
     : `no next event is stored: ${archived}`;
