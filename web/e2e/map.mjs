@@ -1,8 +1,8 @@
 // The map from far and from near, and steps along its past: part of e2e/walk.mjs, on a site of simulated nodes.
-import { base, page } from './browser.mjs';
+import { base, page, WIDE } from './browser.mjs';
 
 /** Small enough that squares have no words at first, however few nodes the site has. */
-const SMALL = { width: 640, height: 420 };
+const SMALL = { width: 760, height: 640 };
 
 /** Collects the words of each picture that is drawn. Runs in the page, before its own scripts. */
 function drawnWords() {
@@ -113,6 +113,7 @@ export async function walkMap({ chromium, check, must, until }) {
       const within = (!from || from <= at) && (!to || to > at);
       return route.fulfill({ json: { items: within ? [event] : [], cursor: null } });
     });
+    await p.setViewportSize(WIDE);
     await open();
     const said = p.locator('.time-event');
     await p.getByRole('button', { name: 'Previous event' }).click();

@@ -1,4 +1,4 @@
-import { useQueries, useQuery } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useId, useMemo, useState } from 'react';
 import type { Schemas } from '../api/client';
 import { HistoryChart, type TimeAxis } from '../history/chart';
@@ -42,17 +42,17 @@ export function SinceCharts({ sides }: { sides: [ChartSide, ChartSide] }) {
   const metrics = useQuery(historyMetrics());
   const kept = metrics.data && metrics.data.source !== 'off';
   const longest = Math.max(...sides.map((s) => lengthRan(s.ran, now)));
-  const queries = useQueries({
-    queries: sides.map((s) => ({
-      ...historySince(
-        s.job,
-        s.ran ?? { from: 0, to: 0 },
-        COMPARED_METRICS,
-        pointsFor(lengthRan(s.ran, now), longest, points),
-      ),
-      enabled: kept === true && s.ran !== null,
-    })),
+  const asked = (s: ChartSide) => ({
+    ...historySince(
+      s.job,
+      s.ran ?? { from: 0, to: 0 },
+      COMPARED_METRICS,
+      pointsFor(lengthRan(s.ran, now), longest, points),
+    ),
+    enabled: kept === true && s.ran !== null,
   });
+  // Each by itself: a job may be compared with itself.
+  const queries = [useQuery(asked(sides[0])), useQuery(asked(sides[1]))];
   const answers = sides.map((s, i) => (s.ran ? (queries[i].data ?? null) : null));
   const failed = [metrics, ...queries].find((q) => q.isError && q.data === undefined);
   const reading = !kept || sides.some((s, i) => s.ran !== null && queries[i].data === undefined);
@@ -102,13 +102,14 @@ function Charts({ sides, answers, titles }: ChartsProps) {
       })).filter((row) => row.lines.some((l) => l !== null)),
     [answers],
   );
-  const words = sides.flatMap((s, i) => {
+  const all = sides.flatMap((s, i) => {
     const answer = answers[i];
     if (answer === null || firstSample(answer) === null)
       return [noSamplesWords(s.name, s.ran, answer?.known_from ?? null)];
     const missing = missingUntil(answer);
     return missing === null ? [] : [`Of ${s.name} nothing is stored from before ${momentWord(missing)}.`];
   });
+  const words = [...new Set(all)];
   if (rows.length === 0)
     return (
       <Empty title="No samples of either">

@@ -155,13 +155,24 @@ function Steps({ at, from, go }: StepsProps) {
   const text = said && said.at === at ? said.text : '';
   return (
     <div className="time-steps" role="group" aria-label="Step from event to event">
-      <button type="button" disabled={busy} onClick={() => void step('previous')} title="Previous event">
+      {/* Where there is little room only the arrows are shown: the names are apart from them. */}
+      <button
+        type="button"
+        disabled={busy}
+        onClick={() => void step('previous')}
+        title="Previous event"
+        aria-label="Previous event"
+      >
         <span aria-hidden="true">◂</span> <span className="roomy">Previous</span>
-        <span className="skip">event</span>
       </button>
-      <button type="button" disabled={busy} onClick={() => void step('next')} title="Next event">
+      <button
+        type="button"
+        disabled={busy}
+        onClick={() => void step('next')}
+        title="Next event"
+        aria-label="Next event"
+      >
         <span className="roomy">Next</span> <span aria-hidden="true">▸</span>
-        <span className="skip">event</span>
       </button>
       <select
         aria-label="Events that are stepped to"
