@@ -120,6 +120,16 @@ const figures = (p) =>
       .filter((t) => t.trim() !== ''),
   );
 
+/** What of the answers is wider or higher than the box that shows it: on paper nobody scrolls. */
+const cut = (p) =>
+  p.evaluate(() =>
+    [...document.querySelectorAll('.answer *')]
+      .filter((e) => e instanceof HTMLElement && e.checkVisibility())
+      .filter((e) => /hidden|clip|auto|scroll/.test(getComputedStyle(e).overflow))
+      .filter((e) => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1)
+      .map((e) => `${e.tagName} ${e.className}: ${e.textContent.slice(0, 40)}`),
+  );
+
 export async function walkPrint({ chromium, check, must, until }) {
   const p = await page(chromium);
 
@@ -129,6 +139,10 @@ export async function walkPrint({ chromium, check, must, until }) {
       const tiles = await p.locator('.answer .tile').count();
       return tiles > 0 && (await p.locator('.answer .tile .over:not(:empty)').count()) === tiles;
     });
+    // What has not come yet would not be looked for on paper.
+    await p.waitForFunction(
+      () => !/Loading…/.test(document.body.textContent) && !document.querySelector('.answer .skeleton'),
+    );
     await p.emulateMedia({ media: 'print' });
     // What is left of the paper between its margins, in pixels of 1/96 inch. Charts take their new width a moment later.
     for (const paper of PAPERS) {
@@ -137,6 +151,8 @@ export async function walkPrint({ chromium, check, must, until }) {
       await until(`it fits ${paper.format}`, () =>
         p.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
       );
+      const hidden = await cut(p);
+      must(hidden.length === 0, `cut off on ${paper.format}: ${hidden.join(', ')}`);
       const wanted = await figures(p);
       must(wanted.length > 12, `${wanted.length} figures`);
       const pdf = await p.pdf({ format: paper.format, printBackground: true });
