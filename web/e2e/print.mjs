@@ -145,6 +145,7 @@ export async function walkPrint({ chromium, check, must, until }) {
     );
     await p.emulateMedia({ media: 'print' });
     // What is left of the paper between its margins, in pixels of 1/96 inch. Charts take their new width a moment later.
+    const counted = [];
     for (const paper of PAPERS) {
       const width = Math.floor(((paper.width - 2 * MARGIN) / 72) * 96);
       await p.setViewportSize({ width, height: 1000 });
@@ -155,6 +156,7 @@ export async function walkPrint({ chromium, check, must, until }) {
       must(hidden.length === 0, `cut off on ${paper.format}: ${hidden.join(', ')}`);
       const wanted = await figures(p);
       must(wanted.length > 12, `${wanted.length} figures`);
+      counted.push(wanted.length);
       const pdf = await p.pdf({ format: paper.format, printBackground: true });
       const objects = objectsOf(pdf);
       const pages = [...objects.values()].filter((o) => /\/Type \/Page\b(?!s)/.test(o.head));
@@ -174,6 +176,7 @@ export async function walkPrint({ chromium, check, must, until }) {
       const missing = wanted.filter((t) => t.split('\n').some((part) => !said.includes(bare(part))));
       must(missing.length === 0, `not on ${paper.format}: ${missing.join(' | ')}`);
     }
+    must(new Set(counted).size === 1, `figures on A4 and on Letter: ${counted.join(' and ')}`);
     await p.emulateMedia({ media: null });
   });
 
