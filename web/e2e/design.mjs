@@ -172,20 +172,6 @@ export async function walkDesign({ chromium, check, must, until, placed }) {
     },
   );
 
-  await check('the executive page prints on A4 and on Letter without being cut off', async () => {
-    await p.emulateMedia({ media: 'print' });
-    // What is left of the paper between margins of 12 mm, in pixels of 1/96 inch.
-    for (const width of [703, 725]) {
-      await p.setViewportSize({ width, height: 1000 });
-      // Charts take their new width a moment later.
-      await until(`it fits paper of ${width} px`, () =>
-        p.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth),
-      );
-    }
-    await p.emulateMedia({ media: null });
-    await p.setViewportSize({ width: 1366, height: 768 });
-  });
-
   await check('the page of the design shows both themes, and fits a phone', async () => {
     await p.goto(`${base}/design`);
     await p.getByRole('heading', { name: 'Colours, dark' }).waitFor();

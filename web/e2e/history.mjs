@@ -59,6 +59,55 @@ export async function walkHistory({ chromium, check, must, until, node, job }) {
     await phone.context().close();
   });
 
+  await check('metrics of two attempts are beside each other, from the start of each on', async () => {
+    const { attempt } = await call('GET', `/v1/jobs/${job}`);
+    const from = Date.parse(attempt.started_at);
+    await until('samples of the attempt', async () => {
+      const time = `from=${from}&to=${Date.now()}`;
+      const answer = await call('GET', `/v1/metrics/history?job=${job}&metrics=util,step_time&${time}`);
+      const sampled = (s) => s.points.filter((point) => point !== null).length >= 3;
+      return answer.series.length === 2 && answer.series.every(sampled);
+    });
+    await p.goto(`${base}/jobs/compare?a=${job}&b=${job}.${attempt.no}`);
+    const heads = charts.locator('h3');
+    await until('three metrics of both', async () => (await charts.locator('.u-over').count()) === 6);
+    const titles = await heads.allTextContents();
+    const names = [`${job}: `, `${job}.${attempt.no}: `];
+    must(
+      titles.every((t, i) => t.startsWith(names[i % 2])),
+      `not beside each other: ${titles.join(', ')}`,
+    );
+    await first.scrollIntoViewIfNeeded();
+    let said = [];
+    // New samples draw a chart anew, without a crosshair until the pointer moves.
+    await until('all charts say the moment', async () => {
+      const box = await first.boundingBox();
+      const y = box.y + box.height / 2;
+      await p.mouse.move(box.x + box.width * 0.1 - 2, y);
+      await p.mouse.move(box.x + box.width * 0.1, y);
+      said = await charts.locator('h3 > span').allTextContents();
+      return said.length === 6;
+    });
+    must(
+      said.every((s) => / at .* after the start$/.test(s)),
+      said.join(),
+    );
+    const lines = await charts.locator('.u-cursor-x:not(.u-off)').count();
+    must(lines === 6, `${lines} of 6 charts have the crosshair`);
+  });
+
+  await check('a job without samples says why, beside one that has some', async () => {
+    const held = { kind: 'Job', name: 'history-held', hold: true, simulate: { run: '1m' } };
+    const { id } = await call('POST', '/v1/jobs', { ...held, gang: { nodes: 1, gpus_per_node: 1 } });
+    await p.goto(`${base}/jobs/compare?a=${job}&b=${id}`);
+    await p.getByText(`${id} has no samples: it has not started.`).waitFor();
+    await until('charts of the other', async () => (await charts.locator('.u-over').count()) === 3);
+    must((await charts.filter({ hasText: 'no data' }).count()) === 3, 'its charts do not say that');
+    await p.goto(`${base}/jobs/compare?a=${id}&b=${id}`);
+    await p.getByRole('heading', { name: 'No samples of either' }).waitFor();
+    await call('POST', `/v1/jobs/${id}/cancel`);
+  });
+
   await check('nothing went wrong in the browser on the charts of a history', async () => {
     must(p.problems.length === 0, p.problems.join('\n'));
     await p.context().close();

@@ -11,9 +11,11 @@ import { walkJobOutput } from './job-output.mjs';
 import { walkJobs } from './jobs.mjs';
 import { walkManage } from './manage.mjs';
 import { walkManageActs } from './manage-acts.mjs';
+import { walkMap } from './map.mjs';
 import { walkNodeActs } from './node-acts.mjs';
 import { walkOncall } from './oncall.mjs';
 import { walkOncallActs } from './oncall-acts.mjs';
+import { walkPrint } from './print.mjs';
 import { tokensOfRoles, walkRoles } from './roles.mjs';
 import { walkSearch } from './search.mjs';
 import { square } from './squares.mjs';
@@ -258,6 +260,8 @@ await Promise.all([
   walk('of the history and the design', async () => {
     await walkHistory({ ...tools, node: second, job: id });
     await walkDesign({ ...tools, placed });
+    await walkMap(tools);
+    await walkPrint(tools);
   }),
 ]);
 await walk('of a tenant', () => walkTenant(tools));

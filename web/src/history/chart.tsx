@@ -4,7 +4,7 @@ import { useTheme } from '../ui/theme';
 import { momentWord, useUtc, wall } from '../ui/zone';
 import { type EventMark, fitting, groupsOf, type MarkGroup } from './marks';
 import { alone, type Lines, numberWord, pointWords, wholeWords } from './series';
-import { ticksIn, timeTicks } from './ticks';
+import { type Tick, ticksIn, timeTicks } from './ticks';
 
 const HEIGHT = 158;
 /** Space above the lines for the words of events, in pixels. */
@@ -12,6 +12,12 @@ const ABOVE = 14;
 /** Marks closer than this are one, in pixels. */
 const APART = 6;
 const TONES = { bad: '--bad', note: '--note', plain: '--dim' };
+
+/** How an axis of time is marked, and how a moment on it is said. In milliseconds. */
+export interface TimeAxis {
+  ticks: (from: number, to: number, most: number) => Tick[];
+  word: (at: number) => string;
+}
 
 interface Props {
   title: string;
@@ -32,9 +38,11 @@ interface Props {
   /** Charts with the same word have one crosshair. */
   sync: string;
   onHover: (at: number | null) => void;
-  /** Another time was chosen by dragging, in milliseconds. */
-  onZoom: (from: number, to: number) => void;
-  onReset: () => void;
+  /** Another time was chosen by dragging, in milliseconds. Without it nothing is chosen. */
+  onZoom?: (from: number, to: number) => void;
+  onReset?: () => void;
+  /** An axis that is not the time of day. */
+  axis?: TimeAxis;
 }
 
 /** Draws events behind the lines, and above them the words that have a place. */
@@ -76,7 +84,7 @@ function dataOf({ x, lines }: Pick<Props, 'x' | 'lines'>): uPlot.AlignedData {
 
 /** One metric over time: the mean as a line, all between the least and the greatest filled. */
 export const HistoryChart = memo(function HistoryChart(props: Props) {
-  const { title, lines, x, from, to, marks, at } = props;
+  const { title, lines, x, from, to, marks, at, most } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const theme = useTheme();
@@ -96,8 +104,10 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
       ticks: { show: false },
       font: '11px system-ui',
     };
-    const ticks = (u: uPlot, min: number, max: number) =>
-      timeTicks(min * 1000, max * 1000, ticksIn(u.bbox.width / devicePixelRatio));
+    const ticks = (u: uPlot, min: number, max: number) => {
+      const ticksOf = shown.current.axis?.ticks ?? timeTicks;
+      return ticksOf(min * 1000, max * 1000, ticksIn(u.bbox.width / devicePixelRatio));
+    };
     const dots = (show: boolean) => ({
       show: false,
       size: 4,
@@ -113,11 +123,11 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
         legend: { show: false },
         cursor: {
           y: false,
-          drag: { x: true, y: false, setScale: false, dist: 6 },
+          drag: { x: shown.current.onZoom !== undefined, y: false, setScale: false, dist: 6 },
           sync: { key: props.sync, setSeries: false, filters: { pub: shared } },
           bind: {
             dblclick: () => () => {
-              shown.current.onReset();
+              shown.current.onReset?.();
               return null;
             },
           },
@@ -156,7 +166,12 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
             },
           ],
           setCursor: [
-            (u) => shown.current.onHover((u.cursor.left ?? -1) >= 0 ? (u.cursor.idx ?? null) : null),
+            (u) => {
+              const over = (u.cursor.left ?? -1) >= 0;
+              // Points of other charts may be of other lengths: the one under the pointer says which it is.
+              if (!over) shown.current.onHover(null);
+              else if (u.over.matches(':hover')) shown.current.onHover(u.cursor.idx ?? null);
+            },
           ],
           setSelect: [
             (u) => {
@@ -164,7 +179,7 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
               if (width < 1) return;
               const [a, b] = [u.posToVal(left, 'x'), u.posToVal(left + width, 'x')];
               u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-              shown.current.onZoom(a * 1000, b * 1000);
+              shown.current.onZoom?.(a * 1000, b * 1000);
             },
           ],
         },
@@ -181,11 +196,14 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
       plot.current = null;
     };
   }, [exists, theme, props.sync]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: drawn anew also when only the zone, the time, the marks or the colours are others
+  // biome-ignore lint/correctness/useExhaustiveDependencies: drawn anew also when only the zone, the time, the top, the marks or the colours are others
   useEffect(() => {
     if (lines) plot.current?.setData(dataOf({ x, lines }));
-  }, [x, lines, from, to, marks, utc, theme, props.sync]);
+  }, [x, lines, from, to, most, marks, utc, theme, props.sync]);
   const moment = at === null ? undefined : x[at];
+  const axis = props.axis ?? {
+    word: (ms: number) => (to - from > 86_400_000 ? momentWord(ms) : wall(ms).time),
+  };
   const words = !lines
     ? props.busy
       ? 'Loading…'
@@ -197,9 +215,7 @@ export const HistoryChart = memo(function HistoryChart(props: Props) {
     <figure className="chart history-chart">
       <h3>
         {title} <b>{words}</b>
-        {lines && moment !== undefined && (
-          <span> at {to - from > 86_400_000 ? momentWord(moment * 1000) : wall(moment * 1000).time}</span>
-        )}
+        {lines && moment !== undefined && <span> at {axis.word(moment * 1000)}</span>}
       </h3>
       {lines && <div ref={box} aria-hidden="true" />}
     </figure>

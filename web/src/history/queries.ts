@@ -50,6 +50,28 @@ export const history = (
   });
 };
 
+/** Metrics of a job from a moment on, up to its end or, while `to` is null, up to now. */
+export const historySince = (
+  job: string,
+  { from, to }: { from: number; to: number | null },
+  metrics: string[],
+  points: number,
+) =>
+  queryOptions({
+    queryKey: ['history', 'since', job, from, to, metrics, points],
+    queryFn: async () => {
+      // The server refuses no time at all, and one that is too long.
+      const end = Math.min(from + LONGEST, Math.max(from + 1000, to ?? Date.now()));
+      const query = { job, from, to: end, metrics: metrics.join(','), points };
+      return must(await api.GET('/v1/metrics/history', { params: { query } }));
+    },
+    placeholderData: keepPreviousData,
+    refetchInterval: (query) => {
+      const known = query.state.data;
+      return readEvery({ kind: 'whole' }, to !== null, known && known.to - known.from);
+    },
+  });
+
 /** When the first sample was that is kept, about; null where none is. */
 export const historyBegins = (subject: Subject, metrics: string[]) =>
   queryOptions({

@@ -118,7 +118,7 @@ function Shown({ subject: given, ended, search, show }: Props) {
   );
 }
 
-const SWITCH =
+export const SWITCH =
   'The server stores samples for up to 90 days when it is started with --history on, the default (or MUSTER_HISTORY=on).';
 
 /** What a token may not see, or the server does not know, is no failure. */

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { type ReactNode, useState } from 'react';
+import { type ReactNode, useMemo, useState } from 'react';
 import type { Schemas } from '../api/client';
 import { RATES } from '../exec/fleet-metrics';
 import { job as jobOf, jobSpec, report } from '../queries';
@@ -11,6 +11,8 @@ import { count, DateAndTime, Empty, Loaded, Panel, Scroll, State, span } from '.
 import { type Facts, factsOf, sideOf, WORK, workOf } from './differ';
 import { specYaml } from './form';
 import { ended } from './offers';
+import { ranOf } from './since';
+import { type ChartSide, SinceCharts } from './since-charts';
 
 type Job = Schemas['Job'];
 
@@ -72,6 +74,7 @@ function Sides({ first, second }: { first: Side; second: Side }) {
           {(b) => (
             <>
               <FactsTable jobs={[a, b]} sides={[first, second]} />
+              <Metrics jobs={[a, b]} sides={[first, second]} />
               {first.id === second.id ? null : submits ? (
                 <FullSpecs first={a} second={b} />
               ) : (
@@ -155,6 +158,19 @@ function FactsTable({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) 
       </Scroll>
     </Panel>
   );
+}
+
+/** Metrics of both; of an attempt that is none the table says so. */
+function Metrics({ jobs, sides }: { jobs: [Job, Job]; sides: [Side, Side] }) {
+  const [one, two] = jobs;
+  const [first, second] = sides;
+  const chartSides = useMemo<[ChartSide, ChartSide]>(() => {
+    const side = (j: Job, s: Side) => ({ name: nameOf(s), job: j.id, ran: ranOf(j, s.attempt) });
+    return [side(one, first), side(two, second)];
+  }, [one, two, first, second]);
+  const now = Date.now();
+  if (jobs.some((j, i) => factsOf(j, sides[i].attempt, now) === null)) return null;
+  return <SinceCharts sides={chartSides} />;
 }
 
 /** What the work came to, as the reports of both have it; a job that never ran has nothing to report. */

@@ -5,7 +5,7 @@ import type { Standing } from '../live/fleet';
 import { logBegins } from '../queries';
 import { momentWord, wall } from '../ui/zone';
 import { HOW, momentWords, senseless, typedMoment } from './moment';
-import { type Asked, EVENT_SETS, type EventSet, eventBeside, steppedWords, type Way } from './step';
+import { type Asked, besideWords, EVENT_SETS, type EventSet, eventBeside, type Way } from './step';
 import { SPANS, stepOf, type TimeSpan, type TimeWindow, windowFor } from './window';
 
 interface Props {
@@ -138,11 +138,12 @@ function Steps({ at, from, go }: StepsProps) {
   const step = async (way: Way) => {
     setBusy(true);
     try {
-      const found = await eventBeside(from, way, set, readEvents);
-      if (found === null) setSaid({ at, text: `no ${way} event in the log` });
-      else if (found === 'far') setSaid({ at, text: `no ${way} event found nearby: type a time` });
+      const beside = await eventBeside(from, way, set, readEvents);
+      const text = besideWords(beside, way);
+      const { found } = beside;
+      if (found === null || found === 'far') setSaid({ at, text });
       else {
-        setSaid({ at: found.at, text: steppedWords(found) });
+        setSaid({ at: found.at, text });
         go(found.at);
       }
     } catch (e) {
@@ -154,13 +155,24 @@ function Steps({ at, from, go }: StepsProps) {
   const text = said && said.at === at ? said.text : '';
   return (
     <div className="time-steps" role="group" aria-label="Step from event to event">
-      <button type="button" disabled={busy} onClick={() => void step('previous')} title="Previous event">
+      {/* Where there is little room only the arrows are shown: the names are apart from them. */}
+      <button
+        type="button"
+        disabled={busy}
+        onClick={() => void step('previous')}
+        title="Previous event"
+        aria-label="Previous event"
+      >
         <span aria-hidden="true">◂</span> <span className="roomy">Previous</span>
-        <span className="skip">event</span>
       </button>
-      <button type="button" disabled={busy} onClick={() => void step('next')} title="Next event">
+      <button
+        type="button"
+        disabled={busy}
+        onClick={() => void step('next')}
+        title="Next event"
+        aria-label="Next event"
+      >
         <span className="roomy">Next</span> <span aria-hidden="true">▸</span>
-        <span className="skip">event</span>
       </button>
       <select
         aria-label="Events that are stepped to"

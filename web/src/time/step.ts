@@ -1,6 +1,7 @@
 // The event before or after a moment. No React here.
 import type { Schemas } from '../api/client';
 import { about, kindWords } from '../pages/event-words';
+import { momentWord } from '../ui/zone';
 
 type LogEvent = Schemas['LogEvent'];
 
@@ -44,8 +45,35 @@ export function askedFor(at: number, way: Way, set: EventSet): Asked {
     : { from: new Date(at + 1).toISOString(), kind, order: 'oldest', limit: 1 };
 }
 
-/** The event next to a moment; null where the log has none, `far` where none is near enough to be found. */
+/** What is next to a moment. */
+export interface Beside {
+  /** Null where no event is stored there, `far` where none is near enough to be found. */
+  found: LogEvent | 'far' | null;
+  /**
+   * Where the step came to the beginning of what is stored: when the oldest event there was written, in milliseconds.
+   * Those before it are archived, and the server lists no archived events.
+   */
+  archivedBefore: number | null;
+}
+
+/** The event next to a moment. */
 export async function eventBeside(
+  at: number,
+  way: Way,
+  set: EventSet,
+  read: (asked: Asked) => Promise<Page>,
+): Promise<Beside> {
+  const found = await search(at, way, set, read);
+  // A step back that found an event, or found none within reach, passed over nothing. Of a token that is bound to a
+  // project events have no place in the log: what is archived is not known.
+  if (found === 'far' || (way === 'previous' && found !== null)) return { found, archivedBefore: null };
+  const oldest = (await read({ order: 'oldest', limit: 1 })).items[0];
+  const begins = oldest?.seq && oldest.seq > 1 ? Date.parse(oldest.at) : null;
+  const passed = begins !== null && (way === 'previous' || at < begins);
+  return { found, archivedBefore: passed ? begins : null };
+}
+
+async function search(
   at: number,
   way: Way,
   set: EventSet,
@@ -61,6 +89,19 @@ export async function eventBeside(
     if (!cursor) return null;
   }
   return 'far';
+}
+
+/** What a step led to, or why it led nowhere. */
+export function besideWords({ found, archivedBefore }: Beside, way: Way): string {
+  if (found === 'far') return `no ${way} event found nearby: type a time`;
+  const archived = archivedBefore === null ? null : `those before ${momentWord(archivedBefore)} are archived`;
+  if (found !== null)
+    return archived ? `oldest stored event (${archived}): ${steppedWords(found)}` : steppedWords(found);
+  if (archived === null)
+    return way === 'previous' ? 'no previous event is stored' : 'no next event in the log';
+  return way === 'previous'
+    ? `no previous event is stored: ${archived}. Type a time or use the slider`
+    : `no next event is stored: ${archived}`;
 }
 
 /** What was stepped to, in a few words. */
