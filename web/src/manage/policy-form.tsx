@@ -56,14 +56,7 @@ function GroupFields({
 }) {
   const [open, setOpen] = useState(false);
   return (
-    <details
-      className="group"
-      open={open || refused}
-      onToggle={(e) => {
-        // Events of what is inside come here, too.
-        if (e.target === e.currentTarget) setOpen(e.currentTarget.open);
-      }}
-    >
+    <details className="group" open={open || refused} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>
         {group.name}{' '}
         {changed > 0 && <span className="dim">{changed.toLocaleString('en')} not as by default</span>}

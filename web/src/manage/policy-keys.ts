@@ -314,7 +314,7 @@ export const GROUPS: Group[] = [
       },
       {
         path: 'remediations.limits.storm_window',
-        label: 'Within',
+        label: 'Storm within',
         kind: 'span',
         normal: '5m',
         help: 'Findings of a storm are counted within this.',

@@ -1,4 +1,5 @@
 import { useState } from 'react';
+import { count } from '../ui/parts';
 import type { Document } from './document';
 import { FieldProblem } from './field';
 import { type Key, noteOf } from './policy-keys';
@@ -28,7 +29,7 @@ const PARTS = [
 export function ShareFields({ of, value, problem, set }: OfKey) {
   const share = documentOf(value);
   const normal = documentOf(of.normal);
-  const usual = PARTS.map(([key, word, unit]) => `${shown(normal[key])} ${unit} ${word}`).join(', ');
+  const usual = `${shown(normal.total)} % at a time, ${shown(normal.per_hour)} % in an hour, always ${count(Number(normal.at_least), 'node')}`;
   return (
     <fieldset className="group whole">
       <legend>{of.label}</legend>
@@ -127,6 +128,7 @@ export function BudgetFields({ of, value, problem, set }: OfKey) {
         >
           Add
         </button>
+        {(add !== '' || watts !== '') && <span className="dim">Nothing is set before you add it.</span>}
       </div>
     </fieldset>
   );

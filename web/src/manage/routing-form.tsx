@@ -25,7 +25,7 @@ const SECRETS_OF = 'operators';
 
 /** What alerts are put into one message by. */
 const GROUP_BY: Record<string, string> = {
-  alert: 'each alert alone',
+  alert: 'alert: each in a message of its own',
   urgency: 'urgency',
   topic: 'topic',
   kind: 'kind',
@@ -203,7 +203,7 @@ function RouteFields({
         {...text('repeat')}
       />
       <fieldset className="choices whole">
-        <legend>One message for alerts of the same</legend>
+        <legend>Alerts that have these in common are one message</legend>
         {Object.entries(GROUP_BY).map(([value, word]) => (
           <label key={value}>
             <input
@@ -233,7 +233,7 @@ function RouteFields({
           <>
             <TextField
               label="After"
-              hint="Since the first notification was due, such as 15m; later ones after earlier ones."
+              hint="Counted from the first notification, such as 15m; in order of time."
               problem={at(`escalate[${i}].after`)}
               value={String(step.after ?? '')}
               onChange={(e) => put({ ...step, after: e.target.value })}
