@@ -110,23 +110,25 @@ export function DocumentEditor({
           </div>
         </Panel>
       </div>
-      <Panel title="What would change" note="checked by the server with every change; nothing is saved yet">
-        {would !== null ? (
-          <DiffLines first={before} second={would} same="Nothing would change" what="The document" />
-        ) : (
-          <p className="state" role="status">
-            {checked?.state === 'asking' ? 'Checking…' : 'It cannot be saved as it is.'}
-          </p>
-        )}
-        <div className="body">
-          <SaveChecked
-            refusal={refusal}
-            off={busy || would === null || would === before}
-            save={() => void save()}
-            close={close}
-          />
-        </div>
-      </Panel>
+      <div className="beside">
+        <Panel title="What would change" note="checked by the server with every change; nothing is saved yet">
+          {would !== null ? (
+            <DiffLines first={before} second={would} same="Nothing would change" what="The document" />
+          ) : (
+            <p className="state" role="status">
+              {checked?.state === 'asking' ? 'Checking…' : 'It cannot be saved as it is.'}
+            </p>
+          )}
+          <div className="body">
+            <SaveChecked
+              refusal={refusal}
+              off={busy || would === null || would === before}
+              save={() => void save()}
+              close={close}
+            />
+          </div>
+        </Panel>
+      </div>
     </div>
   );
 }
