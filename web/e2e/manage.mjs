@@ -123,6 +123,7 @@ export async function walkManage({ chromium, check, must, until }) {
       const before = await call('GET', '/v1/policy');
       await p.goto(`${base}/policy`);
       await p.getByRole('button', { name: 'Edit' }).click();
+      await p.locator('summary', { hasText: /^Queue/ }).click();
       await field('Half-life of past use').fill('1s');
       await p.getByText('Look at: fair_share.half_life').waitFor();
       must(await p.getByRole('button', { name: 'Save' }).isDisabled(), 'it can be saved');
@@ -273,6 +274,7 @@ export async function walkManage({ chromium, check, must, until }) {
       ['/quotas', 'Edit quotas'],
       ['/silences', 'New silence'],
       ['/policy', 'Edit'],
+      ['/routing', 'Edit'],
       ['/tokens', 'New token'],
     ];
     for (const [path, button] of forms) {

@@ -11,7 +11,11 @@ import { walkJobOutput } from './job-output.mjs';
 import { walkJobs } from './jobs.mjs';
 import { walkManage } from './manage.mjs';
 import { walkManageActs } from './manage-acts.mjs';
+<<<<<<< HEAD
 import { walkMap } from './map.mjs';
+=======
+import { walkManageForms } from './manage-forms.mjs';
+>>>>>>> h-forms
 import { walkNodeActs } from './node-acts.mjs';
 import { walkOncall } from './oncall.mjs';
 import { walkOncallActs } from './oncall-acts.mjs';
@@ -690,6 +694,7 @@ const roles = await walk('that makes tokens of roles', async () => tokensOfRoles
 if (roles) await walk('of roles', () => walkRoles({ ...tools, roles, job: id }));
 await walk('of the manage pages', () => walkManage(tools));
 await walk('of what is changed there', () => walkManageActs(tools));
+await walk('of the forms of the policy and the routing', () => walkManageForms(tools));
 // An incident is seen only while little else is wrong: it is the first of the two.
 const incident = await walk('of what is decided on call', () => walkOncallActs(tools));
 await walk('of the on-call page', () => walkOncall(tools));

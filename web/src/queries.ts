@@ -324,5 +324,22 @@ export const routing = () =>
 export const policy = () =>
   queryOptions({ queryKey: ['policy'], queryFn: async () => must(await api.GET('/v1/policy')) });
 
+/** What can fail, with its code: rules of the policy name it. */
+export const failureModes = () =>
+  queryOptions({
+    queryKey: ['failure-modes'],
+    queryFn: async () => must(await api.GET('/v1/failure-modes')),
+    staleTime: 60_000,
+  });
+
+/** Names of a project's secrets. That there is no such project is an answer, too. */
+export const secretsOf = (project: string) =>
+  queryOptions({
+    queryKey: ['secrets', project],
+    queryFn: async () => must(await api.GET('/v1/secrets', { params: { query: { project } } })),
+    staleTime: 60_000,
+    retry: false,
+  });
+
 export const tokens = () =>
   queryOptions({ queryKey: ['tokens'], queryFn: async () => must(await api.GET('/v1/tokens')) });

@@ -5,6 +5,7 @@ import { DiffLines } from '../ui/diff';
 import { Panel } from '../ui/parts';
 import { useChecked } from './checked';
 import { type Document, documentText, readDocument } from './document';
+import { ofDocument } from './errors';
 import { Field, FormError } from './field';
 
 /** Sets a whole document in place of the version that was seen, or says what it would be; gives it as it is then. */
@@ -14,6 +15,13 @@ export type Put = (
   dry_run: boolean,
   signal?: AbortSignal,
 ) => Promise<object>;
+
+/** What a form for some keys of a document is given: the document, how to change it, and what the server refuses of it. */
+export interface FormOf {
+  document: Document;
+  change: (document: Document) => void;
+  error: Error | null;
+}
 
 /** What a request says that replaces a version, and no other one. A dry run changes nothing. */
 export const replacing = (version: number, dry_run: boolean) => ({
@@ -42,8 +50,8 @@ export function DocumentEditor({
   now: object;
   version: number;
   put: Put;
-  /** Fields for some of its keys, beside the text. */
-  form?: (document: Document, change: (document: Document) => void) => ReactNode;
+  /** Fields for its keys, beside the text. */
+  form: (of: FormOf) => ReactNode;
   close: () => void;
 }) {
   // What was there when the work began: a later version must not be replaced unseen.
@@ -56,7 +64,7 @@ export function DocumentEditor({
   const checked = useChecked(document && JSON.stringify([document, base.version]), (signal) =>
     put(document ?? {}, base.version, true, signal),
   );
-  const refusal = error ?? (checked?.state === 'refused' ? checked.error : null);
+  const refusal = ofDocument(error ?? (checked?.state === 'refused' ? checked.error : null), name);
   const would = checked?.state === 'ok' ? documentText(kind, checked.answer) : null;
   const type = (next: string) => {
     clear();
@@ -75,7 +83,7 @@ export function DocumentEditor({
   return (
     <div className="columns">
       <div>
-        {form && document && form(document, (next) => type(documentText(kind, next)))}
+        {document && form({ document, change: (next) => type(documentText(kind, next)), error: refusal })}
         <Panel title="As YAML" note={`the file that muster ${name} apply takes`}>
           <div className="body fields">
             {version !== base.version && (
@@ -102,23 +110,25 @@ export function DocumentEditor({
           </div>
         </Panel>
       </div>
-      <Panel title="What would change" note="checked by the server with every change; nothing is saved yet">
-        {would !== null ? (
-          <DiffLines first={before} second={would} same="Nothing would change" what="The document" />
-        ) : (
-          <p className="state" role="status">
-            {checked?.state === 'asking' ? 'Checking…' : 'It cannot be saved as it is.'}
-          </p>
-        )}
-        <div className="body">
-          <SaveChecked
-            refusal={refusal}
-            off={busy || would === null || would === before}
-            save={() => void save()}
-            close={close}
-          />
-        </div>
-      </Panel>
+      <div className="beside">
+        <Panel title="What would change" note="checked by the server with every change; nothing is saved yet">
+          {would !== null ? (
+            <DiffLines first={before} second={would} same="Nothing would change" what="The document" />
+          ) : (
+            <p className="state" role="status">
+              {checked?.state === 'asking' ? 'Checking…' : 'It cannot be saved as it is.'}
+            </p>
+          )}
+          <div className="body">
+            <SaveChecked
+              refusal={refusal}
+              off={busy || would === null || would === before}
+              save={() => void save()}
+              close={close}
+            />
+          </div>
+        </Panel>
+      </div>
     </div>
   );
 }

@@ -32,15 +32,7 @@ export function Field({ label, hint, problem, whole, children }: FieldOf) {
         'aria-invalid': problem ? true : undefined,
         'aria-describedby': below ? `${id}-note` : undefined,
       })}
-      {below && (
-        <p
-          id={`${id}-note`}
-          className={problem ? 'field-problem' : 'dim'}
-          role={problem ? 'alert' : undefined}
-        >
-          {below}
-        </p>
-      )}
+      <FieldNote id={`${id}-note`} text={below} problem={!!problem} />
     </div>
   );
 }
@@ -51,6 +43,36 @@ export function TextField({ label, hint, problem, whole, ...input }: Labelled & 
     <Field label={label} hint={hint} problem={problem} whole={whole}>
       {(a) => <input {...a} {...input} />}
     </Field>
+  );
+}
+
+/** Something that is so or not. */
+export function CheckField({ label, hint, problem, whole, ...input }: Labelled & ComponentProps<'input'>) {
+  const id = useId();
+  const below = problem ?? hint;
+  return (
+    <div className={whole ? 'field whole' : 'field'}>
+      <label className="check">
+        <input
+          type="checkbox"
+          aria-invalid={problem ? true : undefined}
+          aria-describedby={below ? `${id}-note` : undefined}
+          {...input}
+        />{' '}
+        {label}
+      </label>
+      <FieldNote id={`${id}-note`} text={below} problem={!!problem} />
+    </div>
+  );
+}
+
+/** The line below a field. */
+function FieldNote({ id, text, problem }: { id: string; text: string | undefined; problem: boolean }) {
+  if (!text) return null;
+  return (
+    <p id={id} className={problem ? 'field-problem' : 'dim'} role={problem ? 'alert' : undefined}>
+      {text}
+    </p>
   );
 }
 

@@ -1,133 +1,118 @@
+import { type ReactNode, useState } from 'react';
 import { Options } from '../ui/options';
 import { Panel } from '../ui/parts';
-import { type Document, valueAt, withValue } from './document';
-import { SelectField, TextField } from './field';
+import { valueAt, withValue } from './document';
+import type { FormOf } from './document-editor';
+import { placeOf, refusalWords } from './errors';
+import { CheckField, SelectField, TextField } from './field';
+import { changedIn, GROUPS, type Group, type Key, normalWords, noteOf, PATHS } from './policy-keys';
+import { BudgetFields, ShareFields } from './policy-parts';
+import { RuleFields } from './policy-rules';
 
-type Kind = 'yes' | 'span' | 'number' | readonly string[];
-
-interface Key {
-  path: string;
-  label: string;
-  kind: Kind;
-  /** It may be left out, which means this. */
-  none?: string;
-}
-
-/** The keys that are changed most; the text holds them all. */
-const GROUPS: [string, Key[]][] = [
-  [
-    'Queue',
-    [
-      { path: 'backfill.mode', label: 'Backfill', kind: ['conservative', 'easy', 'aggressive'] },
-      { path: 'backfill.predict', label: 'Learn run times from history', kind: 'yes' },
-      { path: 'fair_share.enabled', label: 'Fair share', kind: 'yes' },
-      { path: 'fair_share.half_life', label: 'Half-life of past use', kind: 'span' },
-    ],
-  ],
-  [
-    'Preemption',
-    [
-      { path: 'preemption.enabled', label: 'Preemption', kind: 'yes' },
-      { path: 'preemption.min_run', label: 'Shortest run before it', kind: 'span' },
-      { path: 'preemption.notice', label: 'Longest wait for a checkpoint', kind: 'span' },
-    ],
-  ],
-  [
-    'Limits',
-    [
-      { path: 'limits.max_time', label: 'Longest time limit', kind: 'span', none: 'no limit' },
-      { path: 'limits.gpus_per_user', label: 'GPUs of one user', kind: 'number', none: 'no limit' },
-      {
-        path: 'limits.running_jobs_per_user',
-        label: 'Running jobs of one user',
-        kind: 'number',
-        none: 'no limit',
-      },
-      {
-        path: 'limits.queued_jobs_per_user',
-        label: 'Queued jobs of one user',
-        kind: 'number',
-        none: 'no limit',
-      },
-    ],
-  ],
-  [
-    'Idle GPUs',
-    [
-      { path: 'idle.warn_after', label: 'Warn a job after', kind: 'span', none: 'never' },
-      { path: 'idle.end_after', label: 'End a job after', kind: 'span', none: 'never' },
-    ],
-  ],
-  [
-    'Nodes',
-    [
-      {
-        path: 'qualification.on_join',
-        label: 'Test of a node that joins',
-        kind: ['none', 'quick', 'standard'],
-      },
-      { path: 'defrag.enabled', label: 'Move jobs to make free capacity', kind: 'yes' },
-      { path: 'defrag.moves_per_hour', label: 'Most moves in an hour', kind: 'number' },
-    ],
-  ],
-];
-
-/** Fields for the common keys of the policy. What has no field stays as it is. */
-export function PolicyForm({
-  document,
-  change,
-}: {
-  document: Document;
-  change: (document: Document) => void;
-}) {
+/** Fields for the keys of the policy, group by group. What they do not show stays as it is. */
+export function PolicyForm({ document, change, error }: FormOf) {
+  const place = placeOf(error, PATHS);
   return (
-    <Panel title="Common settings" note="the same document as the text below">
-      <div className="body fields">
-        {GROUPS.map(([group, keys]) => (
-          <fieldset className="group whole fields" key={group}>
-            <legend>{group}</legend>
-            {keys.map((key) => (
+    <Panel
+      title="Settings"
+      note="the same document as the text below; lengths of time are written like 90s, 30m, 24h or 1d12h"
+    >
+      <div className="body groups">
+        {GROUPS.map((group) => (
+          <GroupFields
+            key={group.name}
+            group={group}
+            changed={changedIn(group, document)}
+            refused={group.keys.some((k) => k.path === place)}
+          >
+            {group.keys.map((key) => (
               <KeyField
                 key={key.path}
                 of={key}
                 value={valueAt(document, key.path)}
+                problem={key.path === place ? refusalWords(error) : null}
+                error={error}
                 set={(v) => change(withValue(document, key.path, v))}
               />
             ))}
-          </fieldset>
+          </GroupFields>
         ))}
       </div>
     </Panel>
   );
 }
 
-function KeyField({ of, value, set }: { of: Key; value: unknown; set: (value: unknown) => void }) {
-  if (of.kind === 'yes')
+function GroupFields({
+  group,
+  changed,
+  refused,
+  children,
+}: {
+  group: Group;
+  changed: number;
+  /** One of its fields is refused: it is to be seen. */
+  refused: boolean;
+  children: ReactNode;
+}) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details className="group" open={open || refused} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>
+        {group.name}{' '}
+        {changed > 0 && <span className="dim">{changed.toLocaleString('en')} not as by default</span>}
+      </summary>
+      <div className="fields" role="group" aria-label={group.name}>
+        {children}
+      </div>
+    </details>
+  );
+}
+
+interface OfKey {
+  of: Key;
+  value: unknown;
+  problem: string | null;
+  error: Error | null;
+  set: (value: unknown) => void;
+}
+
+function KeyField({ of, value, problem, error, set }: OfKey) {
+  const { kind } = of;
+  if (kind === 'share') return <ShareFields of={of} value={value} problem={problem} set={set} />;
+  if (kind === 'watts') return <BudgetFields of={of} value={value} problem={problem} set={set} />;
+  if (kind === 'rules') return <RuleFields value={value} problem={problem} error={error} set={set} />;
+  const shown = { label: of.label, hint: noteOf(of), problem };
+  if (kind === 'yes')
     return (
-      <label className="check">
-        <input type="checkbox" checked={value === true} onChange={(e) => set(e.target.checked)} /> {of.label}
-      </label>
+      <CheckField
+        {...shown}
+        checked={(value ?? of.normal) === true}
+        onChange={(e) => set(e.target.checked)}
+      />
     );
-  if (typeof of.kind !== 'string') {
-    const taken = String(value ?? '');
+  if (typeof kind !== 'string') {
+    const taken = String(value ?? of.normal ?? '');
     return (
-      <SelectField label={of.label} value={taken} onChange={(e) => set(e.target.value)}>
-        <Options of={of.kind} taken={taken} />
+      <SelectField {...shown} value={taken} onChange={(e) => set(e.target.value || undefined)}>
+        {of.none && <option value="">by default: {of.none}</option>}
+        <Options of={kind} taken={taken} />
       </SelectField>
     );
   }
-  const number = of.kind === 'number';
+  const number = kind === 'number';
   return (
     <TextField
-      label={of.label}
-      hint={of.none ? `empty: ${of.none}` : number ? undefined : 'such as 10m or 1d'}
+      {...shown}
       type={number ? 'number' : 'text'}
       min={number ? 0 : undefined}
+      autoComplete="off"
+      placeholder={normalWords(of)}
       value={value === undefined || value === null ? '' : String(value)}
       onChange={(e) => {
         const typed = e.target.value;
-        if (typed === '' && of.none) set(undefined);
-        else set(number && typed !== '' ? Number(typed) : typed);
+        // What is left out has its default.
+        if (typed === '') set(undefined);
+        else set(number ? Number(typed) : typed);
       }}
     />
   );

@@ -25,7 +25,7 @@ export function PolicyPage() {
           now={p.policy}
           version={p.version}
           put={put}
-          form={(document, change) => <PolicyForm document={document} change={change} />}
+          form={(of) => <PolicyForm {...of} />}
           close={close}
         />
       )}

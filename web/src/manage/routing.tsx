@@ -5,6 +5,7 @@ import { Ago, count, Empty, Panel, Word } from '../ui/parts';
 import { num, Table } from '../ui/table';
 import { DocumentEditor, type Put, replacing } from './document-editor';
 import { EditPage } from './frames';
+import { RoutingForm } from './routing-form';
 import { matchWords } from './silence';
 
 type SiteRouting = Schemas['SiteRouting'];
@@ -32,6 +33,7 @@ export function RoutingPage() {
           now={r.routing}
           version={r.version}
           put={put}
+          form={(of) => <RoutingForm {...of} />}
           close={close}
         />
       )}

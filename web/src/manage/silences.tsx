@@ -1,17 +1,17 @@
 import { useQuery } from '@tanstack/react-query';
 import { api, must, once, type Schemas } from '../api/client';
-import { projects, silences } from '../queries';
+import { silences } from '../queries';
 import { useRights } from '../rights';
 import { useAsk } from '../ui/ask';
 import { useAsked } from '../ui/asked';
-import { Options } from '../ui/options';
 import { Ago, count, Empty, Loaded, Panel, Word } from '../ui/parts';
 import { num, Table, unseen } from '../ui/table';
 import { wall } from '../ui/zone';
-import { SelectField, TextField } from './field';
+import { TextField } from './field';
 import { FormPanel, useForm } from './form';
 import { ListPage, RowButton } from './frames';
-import { EMPTY, isEverything, matchWords, OFFERED, silenceBody, TOPICS } from './silence';
+import { MatcherFields } from './matcher-fields';
+import { EMPTY, isEverything, matchWords, OFFERED, silenceBody } from './silence';
 
 type Silence = Schemas['Silence'];
 
@@ -133,7 +133,6 @@ function All({ items }: { items: Silence[] }) {
 
 function NewSilence({ close }: { close: () => void }) {
   const { form, typed, filled, send, busy, error } = useForm(EMPTY, silenceBody);
-  const known = useQuery(projects());
   const all = useQuery(silences());
   const ask = useAsk();
   const name = form.name.trim();
@@ -178,37 +177,7 @@ function NewSilence({ close }: { close: () => void }) {
     >
       <TextField label="Name" {...typed('name')} maxLength={128} autoComplete="off" />
       <TextField label="Why" {...typed('why')} maxLength={1000} />
-      <fieldset className="group whole fields">
-        <legend>Which alerts: all that is given must fit; * matches anything</legend>
-        <SelectField
-          label="Topic"
-          hint="what the alert was concluded from"
-          {...typed('topic', 'match.topic')}
-        >
-          <option value="">any</option>
-          {Object.entries(TOPICS).map(([topic, words]) => (
-            <option key={topic} value={topic}>
-              {topic.replace('_', ' ')}: {words}
-            </option>
-          ))}
-        </SelectField>
-        <TextField label="Kind" hint="such as gpu-fault or thermal*" {...typed('kind', 'match.kind')} />
-        <TextField label="Entity" hint="such as node:hgx-0001" {...typed('entity', 'match.entity')} />
-        <TextField
-          label="Under"
-          hint="the thing and what is part of it, such as rack:r07"
-          {...typed('under', 'match.under')}
-        />
-        <SelectField label="Urgency" {...typed('urgency', 'match.urgency')}>
-          <option value="">any</option>
-          <Options of={['page', 'ticket']} />
-        </SelectField>
-        <TextField label="Owner" {...typed('owner', 'match.owner')} />
-        <SelectField label="Project" {...typed('project', 'match.project')}>
-          <option value="">any</option>
-          <Options of={known.data?.items.map((p) => p.name)} />
-        </SelectField>
-      </fieldset>
+      <MatcherFields typed={(key) => typed(key, `match.${key}`)} />
       <fieldset className="choices whole">
         <legend>Length</legend>
         {OFFERED.map(([value, words]) => (
