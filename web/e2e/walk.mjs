@@ -11,11 +11,8 @@ import { walkJobOutput } from './job-output.mjs';
 import { walkJobs } from './jobs.mjs';
 import { walkManage } from './manage.mjs';
 import { walkManageActs } from './manage-acts.mjs';
-<<<<<<< HEAD
 import { walkMap } from './map.mjs';
-=======
 import { walkManageForms } from './manage-forms.mjs';
->>>>>>> h-forms
 import { walkNodeActs } from './node-acts.mjs';
 import { walkOncall } from './oncall.mjs';
 import { walkOncallActs } from './oncall-acts.mjs';

@@ -281,7 +281,7 @@ export const GROUPS: Group[] = [
         'drain',
         'Drain',
         'automatic',
-        'A node takes no work until it has passed a test; with detect_only nothing at all is done.',
+        'A node gets no work until it has passed a test; with detect_only nothing at all is done.',
       ),
       mode('reset_gpu', 'Reset a GPU', 'approve', 'Once its node is drained.'),
       mode('reboot', 'Reboot', 'approve', 'The node is restarted.'),
