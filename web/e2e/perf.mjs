@@ -57,7 +57,7 @@ await measure('zooming', async () => {
     await p.waitForTimeout(12);
   }
 });
-await measure('panning, nearer', async () => {
+await measure('panning, zoomed in', async () => {
   for (let i = 0; i < 12; i++) await p.mouse.wheel(0, -120);
   await pan(200);
 });
