@@ -504,6 +504,8 @@ impl ActiveJob {
     pub(crate) fn over(&mut self, c: &mut Calendar, at: Time) {
         self.leave(c, Part::Lost);
         self.waits(c, at, self.wanted);
+        // With it ends the hold, whoever has it run again.
+        (self.held, self.on_hold) = (false, false);
         // Nothing that is heard from now on changes what became of it.
         self.lost = None;
     }

@@ -466,6 +466,25 @@ fn a_failure_that_is_judged_anew_counts_once_and_a_job_may_go_on_after_it() {
 }
 
 #[test]
+fn a_job_that_was_cancelled_while_it_was_held_is_held_no_more_when_it_is_requeued() {
+    let (mut log, mut j) = (Log::default(), job(JOB, 4));
+    let at = |min: u64| ZERO + Span::mins(min);
+    j.submitted_at = at(0);
+    log.record(at(0), submitted(&j));
+    log.record(
+        at(10),
+        Event::JobHeld { job: JOB, by: "ann".into(), held_by: None, decided: false },
+    );
+    log.record(at(15), Event::JobCancelled { job: JOB, reason: String::new() });
+    log.record(at(30), requeued());
+    let parts = sum(&log.report(at(40), Step::Hour)).parts();
+    let minutes = |n: u128| n * 60_000 * 4000;
+    assert_eq!((parts.get(Part::Queued), parts.get(Part::Held)), (minutes(20), minutes(5)));
+    let own = goodput(&j, log.lives.get(JOB), &BTreeMap::new(), at(40));
+    assert_eq!(own.gpu, parts);
+}
+
+#[test]
 fn every_end_counts_once_whatever_it_is_and_however_often_its_job_is_run_again() {
     let (mut log, job) = (Log::default(), job(JOB, 1));
     let at = |min: u64| ZERO + Span::mins(min);
