@@ -186,7 +186,7 @@ pub(crate) fn may_qualify(s: &State, n: &Node) -> Result<(), Refusal> {
         ));
     }
     if !n.reachable {
-        let hint = "start its agent first; `muster describe node` says since when it is away";
+        let hint = "start its agent first; `muster describe node NODE` says since when it is away";
         return Err(conflict(format!("the heartbeat of node {name} is lost"), hint));
     }
     if n.protected {

@@ -354,7 +354,12 @@ impl Watch<'_> {
         let taken = ["cordoned", "draining", "drained", "suspect", "quarantined", "repairing"];
         let nodes = self.client.all_nodes(None).await?;
         for n in &nodes {
-            let out = taken.contains(&n.state.as_str());
+            // Until automation sees that it is fooled, more nodes get no new work than it may take: they do
+            // again with the stop.
+            let early = self.expect.remediation == ExpectedRemediation::Stopped
+                && !self.sight.stopped
+                && n.state == "suspect";
+            let out = taken.contains(&n.state.as_str()) && !early;
             if out && (spared || !self.struck.contains(&n.name)) {
                 self.sight.drained.insert(n.name.clone());
             }

@@ -108,7 +108,7 @@ pub fn step(node: &Node, step: Step) -> Result<Option<Stage>, StepError> {
         (Step::Retire, _) if !node.reachable => Ok(Some(Stage::Retired)),
         (Step::Retire, Stage::Draining) => fail(
             "work is still leaving it; wait until it is drained, or stop the work with `muster \
-                  node drain --stop`",
+                  node drain NODE --stop`",
         ),
         (Step::Retire, _) => fail("it is in service; drain it first"),
     }

@@ -23,7 +23,11 @@ pub(super) fn text(node: &Node, times: &[TimelineEntry], now: Time, on: bool) ->
     }
     health(&mut f, node, now);
     let reachable = if node.reachable { "yes" } else { "no" };
-    f.line("Reachable", format!("{reachable}, since {}", full(now, node.changed_at)));
+    // One that was retired is not looked for: its own "Since" says when that was.
+    match node.stage {
+        Stage::Retired => f.line("Reachable", reachable),
+        _ => f.line("Reachable", format!("{reachable}, since {}", full(now, node.changed_at))),
+    }
     f.line(
         "Cordoned",
         node.cordon.as_deref().map(|r| if r.is_empty() { "yes" } else { r }).unwrap_or("no"),
