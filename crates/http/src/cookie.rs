@@ -60,7 +60,7 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// reach this site over TLS, so a page without it is not its own, whatever its name.
 pub(crate) fn is_own(headers: &HeaderMap, uri: &Uri, https: bool) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|v| v.to_str().unwrap_or_default());
-    if !headers.contains_key(CONSOLE) {
+    if headers.get(CONSOLE).is_none_or(|v| v.as_bytes() != b"1") {
         return false;
     }
     let origin = text(header::ORIGIN);
@@ -119,6 +119,10 @@ mod tests {
         assert!(!own(&[host]), "a form of another page cannot send the header");
         assert!(!own(&[mark, host]), "nobody says where it comes from");
         assert!(own(&[mark, host, ("origin", "https://m.example:7070")]));
+        for other in ["2", "", "11", "true"] {
+            let all = [("muster-console", other), host, ("origin", "https://m.example:7070")];
+            assert!(!own(&all), "{other}");
+        }
         assert!(!own(&[mark, host, ("origin", "https://evil.example")]));
         assert!(!own(&[mark, host, ("origin", "null")]));
         assert!(!own(&[mark, ("origin", "https://m.example:7070")]), "nobody knows its own name");

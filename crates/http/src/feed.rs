@@ -39,8 +39,15 @@ pub(crate) struct Batch {
     pub(crate) text: Bytes,
 }
 
-/// Who reads: everybody of a project sees the same, and so do all who see the whole site.
-type Audience = Option<ProjectName>;
+/// Who reads: everybody of a project sees the same, and so do all who see the whole site and may read the
+/// same of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Audience {
+    /// The project that their tokens are bound to; none where they see the whole site.
+    pub(crate) project: Option<ProjectName>,
+    /// They may read who is notified, and at which addresses.
+    pub(crate) reads_routing: bool,
+}
 
 #[derive(Default)]
 struct Batches {
@@ -282,7 +289,9 @@ mod tests {
     #[tokio::test]
     async fn one_of_the_followers_at_a_place_makes_the_text_for_all() {
         let feed = Feed::new();
-        let (alpha, after): (Audience, Seq) = (Some("alpha".parse().unwrap()), Seq(7));
+        let alpha = Audience { project: Some("alpha".parse().unwrap()), reads_routing: false };
+        let site = Audience { project: None, reads_routing: true };
+        let after = Seq(7);
         let NextText::Make(making) = feed.next_text(&alpha, after) else {
             panic!("nobody has made it yet")
         };
@@ -295,11 +304,16 @@ mod tests {
             matches!(feed.next_text(&alpha, Seq(8)), NextText::Make(_)),
             "from another place it is another text"
         );
-        let NextText::Make(given_up) = feed.next_text(&None, after) else {
+        let NextText::Make(given_up) = feed.next_text(&site, after) else {
             panic!("the whole site sees another text")
         };
+        let viewers = Audience { reads_routing: false, ..site.clone() };
+        assert!(
+            matches!(feed.next_text(&viewers, after), NextText::Make(_)),
+            "who may not read the routing sees another one"
+        );
         drop(given_up);
-        assert!(matches!(feed.next_text(&None, after), NextText::Make(_)), "nobody makes it now");
+        assert!(matches!(feed.next_text(&site, after), NextText::Make(_)), "nobody makes it now");
         making.share(&Arc::new(Batch { upto: Seq(9), text: Bytes::from_static(b"text") }));
         second.await;
         let NextText::Made(made) = feed.next_text(&alpha, after) else { panic!("it is made") };

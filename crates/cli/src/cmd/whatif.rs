@@ -265,6 +265,12 @@ fn record(e: muster_api::Event) -> Result<Record, Fail> {
     {
         fields.insert("hash".into(), "".into());
     }
+    // Nor are receivers and routes, to a token that may not read them.
+    if e.kind == "routing_set"
+        && let Some(fields) = data.as_object_mut()
+    {
+        fields.entry("routing").or_insert_with(|| serde_json::json!({}));
+    }
     let project = e.project.and_then(|p| p.parse::<ProjectName>().ok());
     let at: Time = e.at.into();
     let line = serde_json::json!({
@@ -334,6 +340,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser;
+    use std::sync::Arc;
 
     fn parse(more: &[&str]) -> Result<Whatif, String> {
         let all = ["muster", "whatif"].iter().chain(more).copied();
@@ -395,6 +402,11 @@ mod tests {
         };
         let was = of(7, event.clone());
         assert_eq!(record(muster_api::Event::of(&was)).expect("it is known"), was);
+        // To a viewer, receivers and routes are not shown.
+        let set = of(9, muster_model::Event::RoutingSet { routing: Arc::default() });
+        let mut seen = muster_api::Event::of(&set);
+        seen.data = serde_json::json!({});
+        assert_eq!(record(seen).expect("it is known"), set);
         let hidden = record(muster_api::Event::of(&of(0, event.clone()))).expect_err("no place");
         assert!(hidden.message.contains("one project"), "{}", hidden.message);
         let mut newer = muster_api::Event::of(&of(8, event));

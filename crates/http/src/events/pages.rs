@@ -1,12 +1,11 @@
 //! Pages of the log. Each looks at so many records and no more, and says where the next one begins.
 
-use super::{BATCH, StreamPosition, read, view};
+use super::{Audience, BATCH, StreamPosition, read, view};
 use crate::auth::Caller;
 use crate::error::Reply;
 use crate::event_filter::EventFilter;
 use crate::{App, answer_bytes, paging};
 use axum::http::StatusCode;
-use muster_model::names::ProjectName;
 use muster_model::{Record, Seq, Time};
 use muster_server::follower::Cursor;
 use std::sync::Arc;
@@ -35,7 +34,7 @@ impl Filling {
     fn with<'a>(
         mut self,
         app: &App,
-        bound: Option<&ProjectName>,
+        audience: &Audience,
         filter: &EventFilter,
         records: impl Iterator<Item = &'a Arc<Record>>,
         limit: usize,
@@ -47,7 +46,7 @@ impl Filling {
             if self.past || self.full {
                 break;
             }
-            if let Some(view) = view(app, bound, filter, record) {
+            if let Some(view) = view(app, audience, filter, record) {
                 self.full = !self.page.push(&view)?;
                 if self.full {
                     break;
@@ -92,10 +91,10 @@ pub(super) async fn oldest_first(
         let records = read(app, caller, &from).await?;
         at_end = records.is_empty();
         scanned += records.len();
-        let (asked, bound, wanted) = (app.clone(), caller.actor.project.clone(), filter.clone());
+        let (asked, audience, wanted) = (app.clone(), Audience::of(caller), filter.clone());
         let more = move || {
             let outside = |at: Time| wanted.to.is_some_and(|to| at >= to);
-            filling.with(&asked, bound.as_ref(), &wanted, records.iter(), limit, outside)
+            filling.with(&asked, &audience, &wanted, records.iter(), limit, outside)
         };
         filling = match limit <= paging::WRITTEN_AT_ONCE && filter.is_empty() {
             true => more()?,
@@ -130,10 +129,10 @@ pub(super) async fn newest_first(
         let records = Cursor::before(app.brain(), before, BATCH).await?;
         at_end = records.is_empty();
         scanned += records.len();
-        let (asked, bound, wanted) = (app.clone(), caller.actor.project.clone(), filter.clone());
+        let (asked, audience, wanted) = (app.clone(), Audience::of(caller), filter.clone());
         let more = move || {
             let outside = |at: Time| wanted.from.is_some_and(|from| at < from);
-            filling.with(&asked, bound.as_ref(), &wanted, records.iter().rev(), limit, outside)
+            filling.with(&asked, &audience, &wanted, records.iter().rev(), limit, outside)
         };
         filling = match limit <= paging::WRITTEN_AT_ONCE && filter.is_empty() {
             true => more()?,

@@ -8,6 +8,8 @@ use crate::{App, answer};
 use axum::extract::State;
 use axum::http::StatusCode;
 use muster_api::{Kind, Receiver, ReceiverList, Routing, SetDocumentQuery, SetRouting};
+use muster_model::alert::{self, Channel};
+use muster_model::command::RefusalCode;
 use muster_model::tenant::Role;
 use muster_model::{Command, Refusal, Seq};
 use std::sync::Arc;
@@ -16,6 +18,23 @@ fn document(app: &App) -> (Seq, Routing) {
     let (seq, routing) = app.brain().read(|s| (s.seq, Arc::clone(&s.slo.routing)));
     let version = content_version(&*routing);
     (seq, Routing { kind: Kind::Routing, version, routing })
+}
+
+/// Are the addresses of all receivers URLs that something can be sent to? They are not repeated: they may
+/// have passwords in them.
+fn check_urls(routing: &alert::Routing) -> Result<(), Refusal> {
+    for (i, r) in routing.receivers.iter().enumerate() {
+        let (Channel::Alertmanager { url } | Channel::Webhook { url, .. }) = &r.by else {
+            continue;
+        };
+        if let Err(e) = reqwest::Url::parse(url) {
+            let message = format!("the address of receiver {} is no URL: {e}", r.name);
+            return Err(Refusal::new(RefusalCode::Invalid, message)
+                .field(format!("receivers[{i}].by.{}.url", r.by.word()))
+                .hint("write it like http://host:port/path"));
+        }
+    }
+    Ok(())
 }
 
 /// Get who is notified of what.
@@ -43,9 +62,10 @@ pub(crate) async fn set(
     let _turn = app.turn().lock().await;
     let (seq, present) = document(&app);
     same_version(&app, &writer, &raw, "routing", Some(present.version))?;
+    value.routing.check().map_err(Refusal::from)?;
+    check_urls(&value.routing)?;
     if q.dry_run {
         let routing = value.routing;
-        routing.check().map_err(Refusal::from)?;
         let version = content_version(&*routing);
         let would = Routing { kind: Kind::Routing, version, routing };
         return Ok(answer(&app, &writer.caller, StatusCode::OK, seq, None, &would));

@@ -1,6 +1,7 @@
 //! Pages of the log: in both orders, and of chosen events.
 
 use super::{Site, held, site};
+use muster_model::tenant::Role;
 use serde_json::{Value, json};
 
 /// Every event of all pages, and how many pages there were.
@@ -125,5 +126,33 @@ async fn a_filter_that_makes_no_sense_is_refused_with_its_parameter() {
         let path = format!("/v1/events?{query}");
         let got = s.call(&s.admin, "GET", &path, &Value::Null, &stream).await;
         assert_eq!(got.status, 400, "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_of_receivers_are_shown_to_operators_only() {
+    let s = site().await;
+    let watcher = s.token("watcher", Role::Viewer, None, None).await;
+    let url = "http://muster:pa55word@chat.example/hook";
+    let body = json!({"routing": {"receivers": [
+        {"name": "chat", "by": {"webhook": {"url": url}}},
+    ], "routes": [{"to": ["chat"]}]}});
+    let set = s.call(&s.admin, "PUT", "/v1/routing", &body, &[]).await;
+    assert_eq!(set.status, 200, "{:?}", set.body);
+    assert_eq!(s.get(&watcher, "/v1/routing").await.status, 403);
+
+    for query in ["kind=routing_set", "kind=routing_set&order=newest"] {
+        let seen = s.get(&watcher, &format!("/v1/events?{query}")).await.json();
+        let items = seen["items"].as_array().unwrap();
+        assert_eq!((items.len(), &items[0]["data"]), (1, &json!({})), "{query}: {items:?}");
+        assert_eq!(items[0]["actor"], "user:root");
+        let known = s.get(&s.operator, &format!("/v1/events?{query}")).await.json();
+        let shown = &known["items"][0]["data"]["routing"]["receivers"][0]["by"]["webhook"]["url"];
+        assert_eq!(shown, url, "{query}");
+    }
+    // Nor is it found.
+    for (token, found) in [(&watcher, 0), (&s.operator, 1)] {
+        let seen = s.get(token, "/v1/events?text=pa55word").await.json();
+        assert_eq!(seen["items"].as_array().unwrap().len(), found, "{seen}");
     }
 }

@@ -110,6 +110,34 @@ async fn a_dry_run_of_a_document_checks_it_and_sets_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_whose_address_is_no_url_is_refused() {
+    let s = site().await;
+    let with = |by: &str, url: &str| {
+        json!({"routing": {"receivers": [
+            {"name": "good", "by": {"webhook": {"url": "http://[::1]:9093/hook?a=b"}}},
+            {"name": "chat", "by": {by: {"url": url}}},
+        ]}})
+    };
+    for url in ["http://[::1", "http://127.0.0.1:99999/", "https://a:pa55word@[x]/"] {
+        for by in ["webhook", "alertmanager"] {
+            for path in ["/v1/routing", "/v1/routing?dry_run=true"] {
+                let got = put(&s, &s.admin, path, &with(by, url)).await;
+                assert_eq!(got.status, 422, "{path} {url}: {:?}", got.body);
+                let e = got.json()["error"].clone();
+                assert_eq!(e["field"], format!("receivers[1].by.{by}.url"), "{url}");
+                let message = e["message"].as_str().unwrap();
+                assert!(message.starts_with("the address of receiver chat is no URL: "), "{e}");
+                assert!(!e.to_string().contains("pa55word"), "{e}");
+            }
+        }
+    }
+    let turned = put(&s, &s.admin, "/v1/routing", &with("webhook", "http://a/\u{202e}b")).await;
+    assert_eq!((turned.status.as_u16(), turned.error().as_str()), (422, "invalid"));
+    let set = put(&s, &s.admin, "/v1/routing", &with("webhook", "https://u:p@chat/hook")).await;
+    assert_eq!(set.status, 200, "{:?}", set.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_sets_quotas_is_answered_what_of_them_has_no_effect() {
     let s = site().await;
     let quota = json!({"name": "a", "projects": ["alpha"], "gpus": [{"nominal": 8, "borrow": 4}]});

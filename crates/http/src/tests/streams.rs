@@ -493,3 +493,26 @@ async fn streams_have_a_limit_of_their_own() {
     assert_eq!(s.get(&s.admin, "/v1/events").await.status, 200, "pages still come");
     drop(first);
 }
+
+/// Operators and viewers of the whole site follow side by side, and do not share that event's text.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_shows_the_routing_to_operators_only() {
+    let s = site().await;
+    let watcher = s.token("watcher", Role::Viewer, None, None).await;
+    let place = s.brain.durable().to_string();
+    let body = json!({"routing": {"receivers": [
+        {"name": "chat", "by": {"webhook": {"url": "http://chat.example/pa55word"}}},
+    ]}});
+    let set = s.call(&s.admin, "PUT", "/v1/routing", &body, &[]).await;
+    assert_eq!(set.status, 200, "{:?}", set.body);
+    for (token, shown) in [(&s.operator, true), (&watcher, false), (&s.operator, true)] {
+        let mut stream = follow(&s, token, "/v1/events", Some(&place)).await;
+        let event = loop {
+            let (_, event) = stream.next().await.unwrap();
+            if event["kind"] == "routing_set" {
+                break event;
+            }
+        };
+        assert_eq!(event.to_string().contains("pa55word"), shown, "{event}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{Matcher, MatcherInput, ROUTING_MAX, TEXT_MAX};
 use crate::names::Label;
+use crate::resolve::one_line;
 use crate::spec::{SpecProblem, problem};
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
@@ -260,6 +261,7 @@ impl Channel {
                     let hint = "write it like http://host:port/path";
                     return Err(problem(&format!("{at}.url"), "it is no address", hint));
                 }
+                one_line(&format!("{at}.url"), url)?;
             }
             Channel::Slack { .. } => {}
             Channel::Smtp { server, from, to, .. } => {

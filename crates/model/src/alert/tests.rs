@@ -80,6 +80,8 @@ fn mistakes_in_routing_are_named() {
     assert_eq!(with(("", "")), Ok(()));
     for (change, want) in [
         (("URL", "ftp://x"), "receivers[0].by.alertmanager.url"),
+        (("URL", "http://am/\\u202etxt"), "receivers[0].by.alertmanager.url"),
+        (("URL", "http://am/\\u0009x"), "receivers[0].by.alertmanager.url"),
         (("FROM", "a\\nb@c"), "receivers[1].by.smtp.from"),
         (("TO", "nobody"), "routes[0].to"),
         (("REPEAT", "1s"), "routes[0].repeat"),
