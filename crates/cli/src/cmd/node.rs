@@ -207,7 +207,12 @@ fn describe_node(node: &Node, already: bool) -> String {
     let role = if role.is_empty() { role } else { format!(", {role}") };
     let why = match node.state.as_str() {
         "cordoned" => node.cordon.as_deref().filter(|w| !w.is_empty()),
-        _ => node.stage_why.as_deref().filter(|_| node.stage != Stage::Ready),
+        // That of a stage belongs to no other state: `lost` says nothing of a drain before it, and
+        // `retired` nothing of how the node came.
+        "draining" | "drained" | "suspect" | "quarantined" | "repairing" => {
+            node.stage_why.as_deref().filter(|_| node.stage != Stage::Ready)
+        }
+        _ => None,
     };
     let why = why.map(|w| format!(" ({w})")).unwrap_or_default();
     let already = if already { " already" } else { "" };
@@ -365,6 +370,15 @@ mod tests {
             describe_node(&node, false),
             "node n1 is quarantined (gpu-off-bus), without GPU 3,5\n"
         );
+        node.gpus_excluded.clear();
+        (node.state, node.stage) = ("drained".into(), Stage::Drained);
+        node.stage_why = Some("fan".into());
+        assert_eq!(describe_node(&node, false), "node n1 is drained (fan)\n");
+        node.state = "lost".into();
+        assert_eq!(describe_node(&node, false), "node n1 is lost\n", "not for the drain");
+        (node.state, node.stage) = ("retired".into(), Stage::Retired);
+        node.stage_why = Some("joined and reported its inventory".into());
+        assert_eq!(describe_node(&node, false), "node n1 is retired\n");
     }
 
     #[test]
