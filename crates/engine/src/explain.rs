@@ -100,6 +100,14 @@ fn seconds(span: Span) -> Span {
     Span::secs(span.0 / 1000)
 }
 
+/// The path of a domain. A node that is an NVLink domain of its own is named once in it.
+fn shown_path(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some((above, node)) if above.rsplit('/').next() == Some(node) => above,
+        _ => path,
+    }
+}
+
 impl State {
     /// Why a job waits (or that it does not), and when it starts. `None` when there is no such job.
     #[must_use]
@@ -217,7 +225,7 @@ impl State {
                             seconds(now.since(p.since)),
                             seconds(p.until.since(now))
                         ),
-                        None => format!("is {} on {}", job.state, a.placement.domain),
+                        None => format!("is {} on {}", job.state, shown_path(&a.placement.domain)),
                     },
                 },
                 (None, s @ JobState::Cancelled) => format!("was {s}"),

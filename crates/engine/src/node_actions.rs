@@ -59,9 +59,9 @@ impl State {
                 .and_then(|()| effect(n.cordon.is_some(), format!("node {name} is not cordoned"))),
             NodeAction::Drain => step(n, Step::Drain)
                 .and_then(|moves| effect(moves, format!("node {name} is {stage} already"))),
-            NodeAction::Undrain => may_undrain(self, n)
+            NodeAction::Undrain => may_undrain(self, n, now)
                 .and_then(|moves| effect(moves, format!("node {name} is {stage}, not drained"))),
-            NodeAction::Qualify => may_qualify(self, n),
+            NodeAction::Qualify => may_qualify(self, n, now),
             NodeAction::CancelQualification => {
                 effect(n.qualifying.is_some(), format!("no test of node {name} runs"))
             }
@@ -115,7 +115,7 @@ pub(crate) fn may_cordon(n: &Node) -> Result<(), Refusal> {
 }
 
 /// Does it change the stage of the node?
-pub(crate) fn may_undrain(s: &State, n: &Node) -> Result<bool, Refusal> {
+pub(crate) fn may_undrain(s: &State, n: &Node, now: Time) -> Result<bool, Refusal> {
     let name = &n.name;
     if n.stage == Stage::Enrolled {
         return Err(Refusal::new(
@@ -123,12 +123,17 @@ pub(crate) fn may_undrain(s: &State, n: &Node) -> Result<bool, Refusal> {
             format!("node {name} has not connected yet; it becomes ready when its agent connects"),
         ));
     }
-    if let Some(id) = s.health.remediations_of(name).find(|r| holds(r)).map(|r| r.id) {
+    let taken_by = s.health.remediations_of(name).find(|r| holds(r)).map(|r| r.id);
+    // Neither an undo nor a return brings it back in the middle of that.
+    if taken_by.is_some() || s.health.is_stopped(n) {
+        nothing_under_way(s, name, now)?;
+    }
+    if let Some(id) = taken_by {
         return Err(conflict(
             format!("remediation {id} took node {name} out of service"),
             format!(
-                "`muster remediations undo {id}` undoes it; `muster node return {name}` returns it \
-                 without a test"
+                "`muster remediations undo {id}` undoes it; `muster node return {name} --reason \
+                 WHY` returns it without a test"
             ),
         ));
     }
@@ -136,8 +141,8 @@ pub(crate) fn may_undrain(s: &State, n: &Node) -> Result<bool, Refusal> {
         return Err(conflict(
             format!("a critical finding blocks new work on node {name}"),
             format!(
-                "`muster describe node {name}` shows it; `muster node return {name}` returns the \
-                 node without a test"
+                "`muster describe node {name}` shows it; `muster node return {name} --reason WHY` \
+                 returns the node without a test"
             ),
         ));
     }
@@ -176,7 +181,7 @@ pub(crate) fn may_retire(s: &State, n: &Node, now: Time) -> Result<(), Refusal> 
     Ok(())
 }
 
-pub(crate) fn may_qualify(s: &State, n: &Node) -> Result<(), Refusal> {
+pub(crate) fn may_qualify(s: &State, n: &Node, now: Time) -> Result<(), Refusal> {
     let name = &n.name;
     if matches!(n.stage, Stage::Retired | Stage::Enrolled) {
         let word = muster_lifecycle::stage_label(n.stage);
@@ -185,6 +190,7 @@ pub(crate) fn may_qualify(s: &State, n: &Node) -> Result<(), Refusal> {
             "only nodes that joined are tested",
         ));
     }
+    nothing_under_way(s, name, now)?;
     if !n.reachable {
         let hint = "start its agent first; `muster describe node NODE` says since when it is away";
         return Err(conflict(format!("the heartbeat of node {name} is lost"), hint));
@@ -221,8 +227,8 @@ pub(crate) fn may_repair(s: &State, n: &Node, now: Time) -> Result<Arc<Remediati
     let out = matches!(n.stage, Stage::Quarantined | Stage::Repairing);
     taking(s, name).filter(|_| out).ok_or_else(|| {
         conflict(
-            format!("node {name} is {} and not in repair", muster_lifecycle::state(n)),
-            format!("`muster node qualify {name}` tests a node at any time"),
+            format!("node {name} is {} and not in repair", muster_lifecycle::shown_state(n)),
+            "`muster node qualify` tests a node that is reachable and holds no work",
         )
     })
 }
@@ -237,10 +243,17 @@ pub(crate) fn may_return(s: &State, n: &Node, now: Time) -> Result<(), Refusal> 
     let cordoned = failed_its_test(n) && n.stage == Stage::Ready;
     let shut = book.is_out(n) || book.is_behind_breaker(n);
     if !(cordoned || shut || book.is_stopped(n)) {
-        return Err(conflict(
-            format!("node {name} is {}", muster_lifecycle::state(n)),
-            "only what was taken out of service can be returned",
-        ));
+        let hint = match n.stage {
+            Stage::Draining | Stage::Drained => {
+                format!("`muster node undrain {name}` ends the drain")
+            }
+            Stage::Ready if n.cordon.is_some() => {
+                format!("`muster node uncordon {name}` ends the cordon")
+            }
+            _ => "only what was taken out of service can be returned".to_owned(),
+        };
+        let is = muster_lifecycle::shown_state(n);
+        return Err(conflict(format!("node {name} is {is}"), hint));
     }
     nothing_under_way(s, name, now)
 }

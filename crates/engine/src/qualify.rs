@@ -26,7 +26,7 @@ pub(crate) fn ask(
     level: Level,
 ) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
-    may_qualify(&e.state, &n)?;
+    may_qualify(&e.state, &n, e.state.now)?;
     begin(e, &n.name, level, false);
     Ok(Answer::Done)
 }

@@ -366,6 +366,16 @@ fn an_impossible_gang_is_refused_with_the_exact_reason() {
 }
 
 #[test]
+fn an_explanation_names_the_node_of_a_job_once() {
+    let mut w = TestSite::new(1, 8);
+    let id = w.gang(1, 8);
+    let summary = |w: &TestSite| w.engine.state().why(id, w.now).expect("a job").summary;
+    assert_eq!(summary(&w), "is starting on r/c/s0/l0/k0/n000");
+    w.start(id);
+    assert_eq!(summary(&w), "is running on r/c/s0/l0/k0/n000");
+}
+
+#[test]
 fn a_node_that_work_is_leaving_is_not_called_in_service() {
     let mut w = TestSite::new(1, 8);
     let id = w.gang(1, 8);

@@ -72,8 +72,12 @@ pub fn stage_label(stage: Stage) -> &'static str {
 /// # Errors
 /// [`StepError`] when the step is not allowed from the node's stage.
 pub fn step(node: &Node, step: Step) -> Result<Option<Stage>, StepError> {
-    let fail =
-        |why| Err(StepError { node: node.name.to_string(), stage: stage_label(node.stage), why });
+    // One in service is called what lists call it: a cordoned node is not called ready.
+    let stage = match node.stage {
+        Stage::Ready => shown_state(node),
+        other => stage_label(other),
+    };
+    let fail = |why| Err(StepError { node: node.name.to_string(), stage, why });
     match (step, node.stage) {
         (_, Stage::Retired) => fail(
             "a retired node takes no further step; enrol it anew: `muster token create --join \
@@ -125,6 +129,15 @@ pub fn state(node: &Node) -> &'static str {
             if full(q) { "burn-in" } else { "qualifying" }
         }
         (stage, _) => stage_label(stage),
+    }
+}
+
+/// The same, and `cordoned` where a node in service takes no new work: as lists of nodes say it.
+#[must_use]
+pub fn shown_state(node: &Node) -> &'static str {
+    match node.stage {
+        Stage::Ready if node.cordon.is_some() && node.qualifying.is_none() => "cordoned",
+        _ => state(node),
     }
 }
 

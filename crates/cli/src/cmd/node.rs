@@ -14,6 +14,7 @@ use muster_model::node::{NodeRole, Stage};
 use muster_terminal::ctx::Ctx;
 use muster_terminal::fail::{Fail, REFUSED};
 use muster_terminal::{output, pick};
+use std::collections::BTreeSet;
 
 /// Manage nodes: cordon, drain, qualify, retire, …
 #[derive(Debug, Args)]
@@ -84,11 +85,11 @@ enum Verb {
         #[arg(long)]
         reason: String,
     },
-    /// Exclude GPUs of a node from new work; the other GPUs stay in service
+    /// Exclude GPUs of a node from new work, beside those that are excluded already
     ExcludeGpu {
         /// The node
         node: String,
-        /// Indices of all GPUs to exclude; none at all returns every GPU to service
+        /// Indices of the GPUs to exclude
         #[arg(value_name = "GPU", value_delimiter = ',',
             value_parser = clap::value_parser!(u32).range(0..64))]
         gpus: Vec<u32>,
@@ -96,7 +97,7 @@ enum Verb {
         #[arg(long, value_name = "GPU", value_delimiter = ',', conflicts_with = "gpus",
             value_parser = clap::value_parser!(u32).range(0..64))]
         gpu: Vec<u32>,
-        /// Why
+        /// Why; needed unless `--none` is given
         #[arg(long, default_value = "", required_unless_present = "none")]
         reason: String,
         /// Return every GPU to service
@@ -207,7 +208,12 @@ fn describe_node(node: &Node, already: bool) -> String {
     let role = if role.is_empty() { role } else { format!(", {role}") };
     let why = match node.state.as_str() {
         "cordoned" => node.cordon.as_deref().filter(|w| !w.is_empty()),
-        _ => node.stage_why.as_deref().filter(|_| node.stage != Stage::Ready),
+        // That of a stage belongs to no other state: `lost` says nothing of a drain before it, and
+        // `retired` nothing of how the node came.
+        "draining" | "drained" | "suspect" | "quarantined" | "repairing" => {
+            node.stage_why.as_deref().filter(|_| node.stage != Stage::Ready)
+        }
+        _ => None,
     };
     let why = why.map(|w| format!(" ({w})")).unwrap_or_default();
     let already = if already { " already" } else { "" };
@@ -294,8 +300,21 @@ async fn act(client: &Client, name: &str, act: &Act) -> Result<Node, ClientError
         Act::Mark(body) => client.mark(name, body).await,
         Act::Repaired(note) => client.repaired(name, note).await,
         Act::Return(reason) => client.return_node(name, reason).await,
-        Act::Exclude(body) => client.exclude_gpus(name, body).await,
+        Act::Exclude(body) => {
+            let mut body = body.clone();
+            // The server takes the whole set. Here GPUs are added to it; with none, all are back.
+            if !body.gpus.is_empty() {
+                body.gpus = with_excluded(&body.gpus, &client.node(name).await?);
+            }
+            client.exclude_gpus(name, &body).await
+        }
     }
+}
+
+/// These GPUs and those of the node that are excluded already.
+fn with_excluded(asked: &[u32], node: &Node) -> Vec<u32> {
+    let all: BTreeSet<u32> = asked.iter().chain(&node.gpus_excluded).copied().collect();
+    all.into_iter().collect()
 }
 
 fn not_yet(verb: &str, instead: &str) -> Fail {
@@ -345,6 +364,14 @@ mod tests {
     }
 
     #[test]
+    fn another_gpu_is_excluded_beside_those_that_are() {
+        let mut node = super::super::nodes::tests::node("n1");
+        assert_eq!(with_excluded(&[4], &node), [4]);
+        node.gpus_excluded = vec![3, 5];
+        assert_eq!(with_excluded(&[4, 3], &node), [3, 4, 5]);
+    }
+
+    #[test]
     fn a_node_is_reported_with_its_role() {
         let mut node = super::super::nodes::tests::node("n1");
         assert_eq!(describe_node(&node, false), "node n1 is ready\n");
@@ -365,6 +392,15 @@ mod tests {
             describe_node(&node, false),
             "node n1 is quarantined (gpu-off-bus), without GPU 3,5\n"
         );
+        node.gpus_excluded.clear();
+        (node.state, node.stage) = ("drained".into(), Stage::Drained);
+        node.stage_why = Some("fan".into());
+        assert_eq!(describe_node(&node, false), "node n1 is drained (fan)\n");
+        node.state = "lost".into();
+        assert_eq!(describe_node(&node, false), "node n1 is lost\n", "not for the drain");
+        (node.state, node.stage) = ("retired".into(), Stage::Retired);
+        node.stage_why = Some("joined and reported its inventory".into());
+        assert_eq!(describe_node(&node, false), "node n1 is retired\n");
     }
 
     #[test]

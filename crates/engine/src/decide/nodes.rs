@@ -632,7 +632,7 @@ pub(super) fn drain(
 
 pub(super) fn undrain(e: &mut Engine, req: &Request, name: &NodeName) -> Result<Answer, Refusal> {
     let n = find_versioned(e, req, name)?;
-    if may_undrain(&e.state, &n)? {
+    if may_undrain(&e.state, &n, e.state.now)? {
         let reason = format!("undrained by {}", req.actor.name);
         e.emit(None, Event::NodeReady { node: name.clone(), reason });
         e.settle_undrained(name);

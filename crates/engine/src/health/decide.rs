@@ -67,8 +67,8 @@ pub(crate) fn decide(e: &mut Engine, req: &Request) -> Result<Answer, Refusal> {
                 let message =
                     format!("node {} is being tested after what was begun with it", r.node);
                 let hint = format!(
-                    "it returns when its test passed; `muster node return {}` returns it without a \
-                     test",
+                    "it returns when its test passed; `muster node return {} --reason WHY` returns \
+                     it without a test",
                     r.node
                 );
                 return Err(conflict(message, hint));
@@ -186,7 +186,8 @@ fn refuse_pending(e: &Engine, id: u64) -> Result<(), Refusal> {
     Err(conflict(
         format!("{what}: incident {id} is not over"),
         "`muster remediations` shows what is active; approve or deny it, or return the node (`muster \
-         node return`); a false finding can be closed alone (`muster findings close`)",
+         node return NODE --reason WHY`); a false finding can be closed alone (`muster findings \
+         close`)",
     ))
 }
 
@@ -253,7 +254,7 @@ fn approve(e: &mut Engine, id: u64, by: String) -> Result<(), Refusal> {
         ));
     }
     if r.step == RemediationStep::Approval && r.action == Action::Drain {
-        let hint = format!("`muster node return {}` says so explicitly", r.node);
+        let hint = format!("`muster node return {} --reason WHY` says so explicitly", r.node);
         return Err(conflict(format!("node {} cannot be tested", r.node), hint));
     }
     if r.approved.is_none() {

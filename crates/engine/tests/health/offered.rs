@@ -3,7 +3,7 @@
 use super::*;
 use crate::common::gang;
 use muster_engine::NodeActionOffer;
-use muster_model::command::{Actor, Request};
+use muster_model::command::{Actor, Refusal, Request};
 use muster_model::job::JobState;
 use muster_model::node::NodeAction;
 use muster_model::placement::GpuSet;
@@ -22,9 +22,16 @@ fn taken(w: &TestSite, n: &NodeName) -> Vec<NodeAction> {
     all.filter(|o| o.refusal.is_none()).map(|o| o.action).collect()
 }
 
+fn refused_offer(w: &TestSite, n: &NodeName, action: NodeAction) -> Option<Refusal> {
+    offers(w, n).into_iter().find(|o| o.action == action).and_then(|o| o.refusal)
+}
+
 fn refusal(w: &TestSite, n: &NodeName, action: NodeAction) -> String {
-    let found = offers(w, n).into_iter().find(|o| o.action == action);
-    found.and_then(|o| o.refusal).map(|r| r.message).unwrap_or_default()
+    refused_offer(w, n, action).map(|r| r.message).unwrap_or_default()
+}
+
+fn hint(w: &TestSite, n: &NodeName, action: NodeAction) -> String {
+    refused_offer(w, n, action).and_then(|r| r.hint).unwrap_or_default()
 }
 
 /// What is sent for an action; `gpu` for those that are about one.
@@ -165,7 +172,12 @@ fn a_node_says_what_it_takes_and_why_not_the_rest() {
     w.ok(Command::Cordon { node: n.clone(), reason: "fan".into() });
     assert!(taken(&w, &n).contains(&NodeAction::Uncordon));
     assert_eq!(refusal(&w, &n, NodeAction::Cordon), "node n000 is cordoned already");
-    assert_eq!(refusal(&w, &n, NodeAction::Return), "node n000 is ready", "its operator did it");
+    let is_cordoned = "node n000 is cordoned";
+    assert_eq!(refusal(&w, &n, NodeAction::Return), is_cordoned, "its operator did it");
+    assert!(hint(&w, &n, NodeAction::Return).contains("`muster node uncordon n000`"));
+    assert_eq!(refusal(&w, &n, NodeAction::Repaired), format!("{is_cordoned} and not in repair"));
+    let retire = refusal(&w, &n, NodeAction::Retire);
+    assert_eq!(retire, format!("{is_cordoned}: it is in service; drain it first"));
     // What a remediation took out is not simply undrained.
     let out = node(1);
     xid79(&mut w, &out);
@@ -177,12 +189,37 @@ fn a_node_says_what_it_takes_and_why_not_the_rest() {
     let id = r.id;
     let why = format!("remediation {id} took node n001 out of service");
     assert_eq!(refusal(&w, &out, NodeAction::Undrain), why);
+    let way = hint(&w, &out, NodeAction::Undrain);
+    assert!(way.contains("`muster node return n001 --reason WHY`"), "{way}");
     assert!(refusal(&w, &out, NodeAction::Drain).contains("out of service already"));
     // Nothing is done with a node that left the site.
     let gone = node(3);
     w.ok(Command::Drain { node: gone.clone(), reason: String::new(), stop: false });
     assert!(taken(&w, &gone).contains(&NodeAction::Undrain));
+    assert!(hint(&w, &gone, NodeAction::Return).contains("`muster node undrain n003`"));
     w.ok(Command::Retire { node: gone.clone() });
     assert!(taken(&w, &gone).is_empty(), "{:?}", offers(&w, &gone));
     assert!(refusal(&w, &gone, NodeAction::Cordon).contains("is retired"));
+}
+
+#[test]
+fn a_node_that_is_rebooted_is_neither_tested_nor_said_to_be_returnable() {
+    let mut w = able(8);
+    automatic(&mut w, Action::Reboot);
+    let n = node(1);
+    xid79(&mut w, &n);
+    assert_eq!(stands(&w, &n), (Stage::Repairing, RemediationStep::Acting));
+    let why = "node n001 is being rebooted, which cannot be stopped";
+    let test = Command::Qualify { node: n.clone(), level: Level::Quick };
+    assert_eq!(w.send(test).unwrap_err().message, why);
+    for action in [NodeAction::Qualify, NodeAction::Undrain, NodeAction::Return] {
+        assert_eq!(refusal(&w, &n, action), why, "{action:?}");
+        assert!(!hint(&w, &n, action).contains("node return"), "{action:?}");
+    }
+    // It is over, and the test that follows it runs.
+    w.lose(&n);
+    meet(&mut w, 1, "boot-2");
+    assert!(refusal(&w, &n, NodeAction::Qualify).contains("is being qualified already"));
+    tested(&mut w, &n, Outcome::Passed);
+    assert!(taken(&w, &n).contains(&NodeAction::Qualify));
 }

@@ -181,7 +181,7 @@ fn health(f: &mut Facts, node: &Node, now: Time) {
     if left && node.remediation_detail.is_none() {
         let n = &node.name;
         let test = format!("when it passes `muster node qualify {n}`");
-        f.line("Returns", format!("{test}, or by `muster node return {n}`"));
+        f.line("Returns", format!("{test}, or by `muster node return {n} --reason WHY`"));
     }
     f.line("Probation", node.probation.map(|t| full(now, t)).unwrap_or_default());
     f.line("Breaker", node.breaker.as_ref().map(|b| format!("{b} is open")).unwrap_or_default());
@@ -331,7 +331,8 @@ mod tests {
         assert!(!text.contains("Returns:"), "{text}");
         node.remediation_detail = None;
         let denied = super::text(&node, &times, Time(120_000), false);
-        let how = "Returns:      when it passes `muster node qualify hgx-01`, or by `muster";
+        let how = "Returns:      when it passes `muster node qualify hgx-01`, or by `muster \
+                   node return hgx-01 --reason WHY`";
         assert!(denied.contains(how), "{denied}");
         assert!(!denied.contains("Until:"), "one line says when it returns: {denied}");
         let narrow = timeline(&times, Time(120_000)).render_for(Some(78), false);
