@@ -160,11 +160,12 @@ function RemediationButtons({ remediation }: { remediation: Remediation }) {
 }
 
 export const UNREACHED =
-  'no receiver is set up (muster routing): it reaches nobody, unless the server has a page webhook';
+  'no receiver is set up that works (muster routing): it reaches nobody, unless the server has a page webhook';
 
 /** Does a page reach somebody, as far as is known? */
 export function useReached(): boolean {
-  return useQuery(receivers()).data?.items.length !== 0;
+  const all = useQuery(receivers()).data?.items;
+  return !all || all.some((r) => r.state !== 'failing');
 }
 
 /**

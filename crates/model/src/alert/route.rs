@@ -236,6 +236,10 @@ impl Route {
         for (i, e) in self.escalate.iter().enumerate() {
             let at = format!("{at}.escalate[{i}]");
             known(format!("{at}.to"), &e.to)?;
+            if e.to.is_empty() {
+                let hint = "name one of `receivers`, or leave the step out";
+                return Err(problem(&format!("{at}.to"), "it notifies nobody", hint));
+            }
             if e.after <= last {
                 let text = format!("{} is not after the one before", e.after);
                 return Err(problem(&format!("{at}.after"), text, "write them in order of time"));

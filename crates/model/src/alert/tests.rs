@@ -89,6 +89,9 @@ fn mistakes_in_routing_are_named() {
     ] {
         assert_eq!(with(change).unwrap_err().field, want);
     }
+    let nobody = r#"{"receivers":[],"routes":[{"to":[],"escalate":[{"after":"15m","to":[]}]}]}"#;
+    let nobody = serde_json::from_str::<Routing>(nobody).unwrap().check().unwrap_err();
+    assert_eq!(nobody.field, "routes[0].escalate[0].to");
 }
 
 proptest! {
