@@ -9,11 +9,13 @@ use muster_api::{
     Event, Fault, FaultsQuery, Finding, FindingsQuery, Job, JobReport, TimelineEntry, Timestamp,
 };
 use muster_client::{Client, ClientError};
+use muster_model::job::JobState;
 use muster_terminal::ctx::{Ctx, now};
 use muster_terminal::fail::Fail;
 use muster_terminal::output::colour;
 use muster_terminal::output::facts::Facts;
 use muster_terminal::pick;
+use std::collections::BTreeSet;
 
 /// Describe a job or a node
 #[derive(Debug, Args)]
@@ -52,9 +54,16 @@ impl Describe {
         match self.what {
             DescribeTarget::Job { name } => {
                 let job = pick::job(&client, &name).await?;
-                if let Some(array) = pick::array(&job, &name) {
-                    let array = client.job_array(&array.parent.to_string()).await?;
-                    ctx.show(&array, |a| job::array_text(a, colour::on()))?;
+                if let Some(task) = pick::array(&job, &name) {
+                    let array = client.job_array(&task.parent.to_string()).await?;
+                    // The array in short does not say which of its tasks are held.
+                    let waits = array.items.iter().any(|t| t.state == JobState::Queued);
+                    let held = match waits && ctx.is_table() {
+                        true => pick::tasks_in(&client, "held", &job, task).await?,
+                        false => Vec::new(),
+                    };
+                    let held: BTreeSet<String> = held.into_iter().map(|j| j.id).collect();
+                    ctx.show(&array, |a| job::array_text(a, &held, colour::on()))?;
                     return Ok(0);
                 }
                 let beside = if ctx.is_table() {

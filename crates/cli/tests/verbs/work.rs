@@ -135,6 +135,10 @@ fn waiting_work_is_steered_and_every_way_to_start_it_is_reported() {
     let over = format!("job {gang} ended (failed) at ");
     refuses(&c.muster(&["cancel", &gang]), 5, &[&over, "nothing to cancel"]);
 
+    let waits = c.submit(&["--name", "waits", "--array", "0-1", "--hold", "--", "true"]);
+    says(&c.muster(&["describe", "job", &waits]), &["2: 2 held"]);
+    c.muster(&["cancel", &waits]).code(0);
+
     // The plain id of an array means its tasks; what succeeded is not done again unasked.
     let array = c.submit(&["--name", "sweep", "--array", "3-4", "--", "true"]);
     c.muster(&["wait", &array]).code(0);

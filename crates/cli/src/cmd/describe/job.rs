@@ -1,7 +1,7 @@
 //! A job for people.
 
 use super::{JobContext, timeline};
-use muster_api::job::PastAttempt;
+use muster_api::job::{ArrayItem, PastAttempt};
 use muster_api::{Job, JobArray, Recovery};
 use muster_model::job::{Basis, JobState, past_reason};
 use muster_model::placement::AllocatedPart;
@@ -11,18 +11,23 @@ use muster_terminal::jobs::{self, Fence};
 use muster_terminal::output::facts::Facts;
 use muster_terminal::output::table::{Table, cell, number, state};
 use muster_terminal::output::time::{full, relative};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tasks of an array that are listed; of more the counts say enough.
 const TASKS_SHOWN: usize = 100;
 
-/// An array in short: how many of its tasks stand where, and each of them.
-pub(super) fn array_text(array: &JobArray, on: bool) -> String {
-    let mut counts: BTreeMap<JobState, usize> = BTreeMap::new();
+/// An array in short: how many of its tasks stand where, and each of them. Those whose ids are in `held`
+/// are held as long as they are queued.
+pub(super) fn array_text(array: &JobArray, held: &BTreeSet<String>, on: bool) -> String {
+    let word = |task: &ArrayItem| match task.state {
+        JobState::Queued if held.contains(&task.id) => "held",
+        other => other.word(),
+    };
+    let mut counts: BTreeMap<(JobState, &str), usize> = BTreeMap::new();
     for task in &array.items {
-        *counts.entry(task.state).or_default() += 1;
+        *counts.entry((task.state, word(task))).or_default() += 1;
     }
-    let counts: Vec<String> = counts.iter().map(|(s, n)| format!("{n} {s}")).collect();
+    let counts: Vec<String> = counts.iter().map(|((_, s), n)| format!("{n} {s}")).collect();
     let mut f = Facts::new();
     f.line("Array", format!("{} ({})", array.id, array.name));
     f.line("Tasks", format!("{}: {}", array.count, counts.join(", ")));
@@ -32,7 +37,7 @@ pub(super) fn array_text(array: &JobArray, on: bool) -> String {
     f.section("Tasks", on);
     let mut t = Table::new(&["TASK", "STATE"]);
     for task in array.items.iter().take(TASKS_SHOWN) {
-        t.row(vec![cell(&task.id), state(task.state.word())]);
+        t.row(vec![cell(&task.id), state(word(task))]);
     }
     f.table(&t, on);
     let rest = array.items.len().saturating_sub(TASKS_SHOWN);
@@ -476,6 +481,35 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");
         }
+    }
+
+    #[test]
+    fn held_tasks_of_an_array_are_held_and_not_queued() {
+        let task = |index: u32, state| ArrayItem {
+            id: format!("42_{index}"),
+            number: 42 + u64::from(index),
+            index,
+            state,
+        };
+        let (queued, running) = (JobState::Queued, JobState::Running);
+        let array = JobArray {
+            id: "42".into(),
+            kind: muster_api::Kind::JobArray,
+            name: "sweep".into(),
+            state: queued,
+            version: 1,
+            count: 3,
+            items: vec![task(0, running), task(1, queued), task(2, queued)],
+            has_warnings: false,
+        };
+        let held = |ids: &[&str]| {
+            array_text(&array, &ids.iter().map(|id| (*id).to_owned()).collect(), false)
+        };
+        assert!(held(&[]).contains("3: 2 queued, 1 running\n"), "{}", held(&[]));
+        let all = held(&["42_0", "42_1", "42_2"]);
+        assert!(all.contains("3: 2 held, 1 running\n") && !all.contains("queued"), "{all}");
+        let one = held(&["42_1"]);
+        assert!(one.contains("3: 1 held, 1 queued, 1 running\n"), "{one}");
     }
 
     #[test]
