@@ -221,7 +221,7 @@ export function FleetMap({ fleet, paint, match, avoided, revision, open }: Props
         tabIndex={0}
         role="application"
         aria-roledescription="map"
-        aria-label={`Map of ${n} GPUs on ${layout?.nodes.length ?? 0} nodes. Arrow keys choose a GPU, Enter opens it. Search finds nodes by name; the Nodes page lists them.`}
+        aria-label={`Map of ${n} GPUs on ${layout?.nodes.length ?? 0} nodes. Arrow keys choose a GPU, Enter opens its node. Search finds nodes by name; the Nodes page lists them.`}
         onKeyDown={keys}
         onBlur={() => setChosen(null)}
         onPointerDown={(e) => {

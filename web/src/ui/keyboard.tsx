@@ -61,7 +61,7 @@ export function KeyboardHelp({
           ))}
           <Keys of={['+', '-', '0']}>on the map: zoom in, zoom out, fit</Keys>
           <Keys of={['←', '→', '↑', '↓']}>
-            on the map: choose a GPU, Enter opens it; with Shift they move the map
+            on the map: choose a GPU, Enter opens its node; with Shift they move the map
           </Keys>
           <Keys of={['?']}>this help</Keys>
         </dl>

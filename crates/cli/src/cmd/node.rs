@@ -85,7 +85,7 @@ enum Verb {
         #[arg(long)]
         reason: String,
     },
-    /// Exclude GPUs of a node from new work, beside those that are excluded already
+    /// Exclude more GPUs of a node from new work; what is excluded already stays so
     ExcludeGpu {
         /// The node
         node: String,
