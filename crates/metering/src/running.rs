@@ -22,7 +22,8 @@ fn is_zero(n: &u64) -> bool {
 }
 
 /// What a stretch of time without GPUs is given to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum WaitKind {
     Waits { barred: bool },
     OnHold,
@@ -125,6 +126,9 @@ pub(crate) struct ActiveJob {
     last_hit: Option<Time>,
     pub(crate) attempt: Option<Attempt>,
     leaving: Option<Leaving>,
+    /// Stretches of its wait, what for and was it barred, which are counted when it is known for how much.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    waited: Vec<(Time, Time, WaitKind, bool)>,
     /// It had ended, and waits since somebody had it run again: no failure brings it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     anew: bool,
@@ -155,6 +159,7 @@ impl ActiveJob {
             last_hit: None,
             attempt: None,
             leaving: None,
+            waited: Vec::new(),
             anew: false,
             serves: false,
             lost: None,
@@ -223,9 +228,8 @@ impl ActiveJob {
         self.at = to;
     }
 
-    /// Everything up to a moment is this, without GPUs.
-    fn give_wait(&mut self, c: &mut Calendar, to: Time, milli: u64, what: WaitKind) {
-        let (from, to) = (self.at, to.max(self.at));
+    /// A stretch of its wait is this, without GPUs.
+    fn give_wait(&self, c: &mut Calendar, (from, to): (Time, Time), milli: u64, what: WaitKind) {
         c.spread(from, to, |b, ms| {
             let w = b.work(&self.project);
             let amount = u128::from(ms) * u128::from(milli);
@@ -238,7 +242,6 @@ impl ActiveJob {
                 }
             }
         });
-        self.at = to;
     }
 
     /// Work up to a moment, but for the stretches in which nothing was done.
@@ -259,22 +262,34 @@ impl ActiveJob {
         self.give(c, to, held, part);
     }
 
-    fn waits(&mut self, c: &mut Calendar, to: Time, milli: u64) {
+    /// It waits up to a moment, for what it waits now.
+    fn wait(&mut self, to: Time) {
         let what = match self.hit {
             _ if self.on_hold => WaitKind::OnHold,
             Some(_) => WaitKind::Back,
             None => WaitKind::Waits { barred: self.held || self.depends },
         };
+        let to = to.max(self.at);
         if self.on_hold && self.hit.is_some() {
             self.paused += to.since(self.at).0;
         }
-        if let (WaitKind::Back, Some(lost)) = (what, &mut self.lost)
-            && lost.waited.len() < WAITS
-        {
-            let barred = self.held || self.depends;
-            lost.waited.push((self.at, to.max(self.at), milli, barred));
+        if to > self.at {
+            self.waited.push((self.at, to, what, self.held || self.depends));
         }
-        self.give_wait(c, to, milli, what);
+        self.at = to;
+    }
+
+    /// The same, and all of its wait is for so much: what it got, or what it wants.
+    fn waits(&mut self, c: &mut Calendar, to: Time, milli: u64) {
+        self.wait(to);
+        for (from, to, what, barred) in std::mem::take(&mut self.waited) {
+            if let (WaitKind::Back, Some(lost)) = (what, &mut self.lost)
+                && lost.waited.len() < WAITS
+            {
+                lost.waited.push((from, to, milli, barred));
+            }
+            self.give_wait(c, (from, to), milli, what);
+        }
     }
 
     fn starts(&self) -> Part {
@@ -284,7 +299,10 @@ impl ActiveJob {
     /// It is held, or not any more.
     pub(crate) fn hold(&mut self, c: &mut Calendar, at: Time, held: bool, by_person: bool) {
         if self.attempt.is_none() && self.leaving.is_none() {
-            self.waits(c, at, self.wanted);
+            match self.waited.len() {
+                0..WAITS => self.wait(at),
+                _ => self.waits(c, at, self.wanted),
+            }
         }
         // Who holds it as well does not end another's hold.
         (self.held, self.on_hold) = (held, held && (by_person || self.on_hold));
