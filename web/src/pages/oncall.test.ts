@@ -285,7 +285,9 @@ test('what is pending says when its time runs out', () => {
   const ahead = until(new Date(Date.now() + 3.5 * 3_600_000).toISOString());
   // The card is a page already: it is not announced as one to come.
   expect(ahead).toContain('stays pending until somebody decides; another page is raised');
-  expect(ahead.match(/no receiver is set up that works \(muster routing\): it reaches nobody/g)).toHaveLength(1);
+  expect(ahead.match(/no receiver is set up that works \(muster routing\): it reaches nobody/g)).toHaveLength(
+    1,
+  );
   expect(ahead).toMatch(/>in 3 h</);
   expect(until('2020-01-31T00:00:00Z')).toContain('Undecided for too long');
 });
